@@ -1,0 +1,8 @@
+"""Fixtures for every test live in tests/services, one module a real part."""
+
+pytest_plugins = [
+    "tests.services.postgres",
+    "tests.services.seaweedfs",
+    "tests.services.real_files",
+    "tests.services.registry",
+]
