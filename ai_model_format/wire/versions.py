@@ -1,0 +1,145 @@
+"""Models, versions, aliases and what an author says about them."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from ai_model_format.wire.base import (
+    JsonObject,
+    ModelId,
+    Ref,
+    Request,
+    Response,
+    ShortText,
+    Size,
+    Text,
+    VersionName,
+)
+
+
+class Dataset(Request):
+    """The data a version was made from."""
+
+    id: ShortText
+    version: ShortText | None = None
+
+
+class Parent(Request):
+    """A version that this one was made from, such as the base of a fine-tune."""
+
+    model_id: ModelId
+    version: Ref
+
+
+class Metadata(Request):
+    """What an author says about a version. Immutable once the version is published."""
+
+    input_schema: Annotated[
+        JsonObject | None, Field(description="JSON Schema of the model's input")
+    ] = None
+    output_schema: Annotated[
+        JsonObject | None, Field(description="JSON Schema of the model's output")
+    ] = None
+    dataset: Dataset | None = None
+    parameters: JsonObject = {}
+    metrics: JsonObject = {}
+    git_commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")] | None = None
+    parents: Annotated[list[Parent], Field(max_length=64)] = []
+    tags: dict[ShortText, Annotated[Text, Field(max_length=4096)]] = {}
+    groups: Annotated[
+        dict[VersionName, Annotated[list[ShortText], Field(min_length=1, max_length=1024)]],
+        Field(description="Named groups of layers: patterns by the group's name"),
+    ] = {}
+
+
+class FileInfo(Response):
+    """One file of a version."""
+
+    path: str
+    size: Size
+    sha256: str
+    media_type: str
+    format: str
+
+
+class VersionInfo(Response):
+    """One immutable version of a model."""
+
+    model_id: str
+    version: str
+    manifest_digest: str
+    size: Size = Field(description="Bytes of all files together")
+    stored_bytes: Size = Field(description="Bytes this version added to the store")
+    created_at: datetime
+    created_by: str
+    yanked_at: datetime | None = None
+    yank_reason: str | None = None
+    aliases: list[str] = []
+    metadata: Metadata
+    files: list[FileInfo]
+
+
+class VersionSummary(Response):
+    """A version in a list."""
+
+    model_id: str
+    version: str
+    manifest_digest: str
+    size: Size
+    created_at: datetime
+    created_by: str
+    yanked_at: datetime | None = None
+    aliases: list[str] = []
+
+
+class VersionPage(Response):
+    """Versions of a model, newest first."""
+
+    versions: list[VersionSummary]
+    next_page_token: str | None = None
+
+
+class ModelInfo(Response):
+    """A named line of versions."""
+
+    model_id: str
+    created_at: datetime
+    version_count: int
+    latest: Annotated[str | None, Field(description="Newest version that is not yanked")] = None
+
+
+class ModelPage(Response):
+    """Models, by id."""
+
+    models: list[ModelInfo]
+    next_page_token: str | None = None
+
+
+class YankRequest(Request):
+    """Mark a version as not to be used; its bytes stay readable by name."""
+
+    reason: Annotated[Text, Field(min_length=1, max_length=4096)]
+
+
+class AliasInfo(Response):
+    """A movable name for a version."""
+
+    alias: str
+    model_id: str
+    version: str
+    manifest_digest: str
+    updated_at: datetime
+    updated_by: str
+
+
+class AliasList(Response):
+    """All aliases of a model."""
+
+    aliases: list[AliasInfo]
+
+
+class AliasRequest(Request):
+    """Point an alias at a version."""
+
+    version: Ref
