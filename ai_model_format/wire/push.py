@@ -60,7 +60,7 @@ class PushInfo(Response):
     """A push under way, or its end.
 
     Attributes:
-        created: the push published the version; False where it was there before with the same bytes.
+        created: False where the version was there before, with the same bytes.
         missing: what is to be uploaded before ``finish``, in an ``open`` push.
         bytes_total: of all files.
         bytes_missing: of the chunks in ``missing``.
