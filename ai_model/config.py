@@ -1,0 +1,151 @@
+"""Settings: argument > environment > config file. The only reader of the environment.
+
+The config file is TOML with the keys ``endpoint``, ``token`` and ``cache``, at
+``$AI_MODEL_CONFIG`` or ``$XDG_CONFIG_HOME/ai-model/config.toml``. A token is
+bound to the endpoint it was given with: one from the file is never sent to an
+endpoint that came from elsewhere.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ai_model.errors import UsageError
+
+DEFAULT_ENDPOINT = "http://127.0.0.1:8080"
+_KEYS = frozenset({"endpoint", "token", "cache"})
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Where the registry is, and who we are.
+
+    Attributes:
+        endpoint: base URL of the registry, without a slash at the end.
+        token: secret; ``None`` to ask as nobody.
+        cache_dir: where manifests and records of what lies on disk are kept.
+    """
+
+    endpoint: str
+    token: str | None
+    cache_dir: Path
+
+    def __repr__(self) -> str:
+        """Show everything but the token."""
+        shown = "set" if self.token else None
+        return f"Config(endpoint={self.endpoint!r}, token={shown}, cache_dir={self.cache_dir})"
+
+
+def load_config(
+    *,
+    endpoint: str | None = None,
+    token: str | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config_file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Config:
+    """Return the settings that hold, arguments first.
+
+    Raises:
+        UsageError: the endpoint is no URL, or the config file cannot be read.
+    """
+    env = os.environ if environ is None else environ
+    named = config_file or env.get("AI_MODEL_CONFIG")
+    path = Path(named) if named else config_path(env)
+    stored = _read(path, must_exist=bool(named))
+    chosen = endpoint or env.get("AI_MODEL_ENDPOINT") or stored.get("endpoint") or DEFAULT_ENDPOINT
+    url = parse_endpoint(chosen)
+    if not token:
+        token = env.get("AI_MODEL_TOKEN") or _token_for(url, stored)
+    cache = cache_dir or env.get("AI_MODEL_CACHE") or stored.get("cache") or _cache_path(env)
+    return Config(url, token or None, Path(cache).expanduser())
+
+
+def config_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Return where the config file is looked for: ``AI_MODEL_CONFIG``, else below XDG's home."""
+    env = os.environ if environ is None else environ
+    if named := env.get("AI_MODEL_CONFIG"):
+        return Path(named)
+    home = env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or Path.home()) / ".config"
+    return Path(home) / "ai-model" / "config.toml"
+
+
+def save_login(endpoint: str, token: str, *, path: Path | None = None) -> Path:
+    """Keep endpoint and token in the config file, readable by its owner alone.
+
+    Returns:
+        The file.
+
+    Raises:
+        UsageError: the endpoint is no URL, or the file that is there cannot be read.
+    """
+    target = path or config_path()
+    values = {**_read(target, must_exist=False), "endpoint": parse_endpoint(endpoint)}
+    values["token"] = token
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temp = target.with_name(f".{target.name}.{os.getpid()}")
+    descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write("".join(f"{key} = {_toml_text(text)}\n" for key, text in values.items()))
+        file.flush()
+        os.fsync(file.fileno())
+    temp.replace(target)
+    return target
+
+
+def parse_endpoint(text: str) -> str:
+    """Return the base URL without a slash at the end.
+
+    Raises:
+        UsageError: it is not an http or https URL, or holds a password or a query.
+    """
+    try:
+        parts = urlsplit(text.strip())
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or parts.username or parts.query or parts.fragment:
+        raise UsageError(
+            f"The endpoint {text!r} is not a URL such as https://models.example.org.",
+            way_out="Set --endpoint, AI_MODEL_ENDPOINT or `endpoint` in the config file.",
+        )
+    return text.strip().rstrip("/")
+
+
+def _token_for(endpoint: str, stored: Mapping[str, str]) -> str | None:
+    """Return the file's token if it belongs to ``endpoint``."""
+    own = stored.get("endpoint")
+    return stored.get("token") if own is None or parse_endpoint(own) == endpoint else None
+
+
+def _read(path: Path, *, must_exist: bool) -> dict[str, str]:
+    try:
+        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        if must_exist:
+            raise UsageError(f"There is no config file {path}.") from error
+        return {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The config file {path} cannot be read: {error}.") from error
+    for key, value in values.items():
+        if key not in _KEYS or not isinstance(value, str):
+            raise UsageError(
+                f"The config file {path} has {key!r}, which is not one of the texts"
+                f" {', '.join(sorted(_KEYS))}."
+            )
+    return values
+
+
+def _cache_path(env: Mapping[str, str]) -> Path:
+    home = env.get("XDG_CACHE_HOME") or Path(env.get("HOME") or Path.home()) / ".cache"
+    return Path(home) / "ai-model"
+
+
+def _toml_text(text: str) -> str:
+    """Write a TOML basic string; JSON's escapes are a subset of TOML's."""
+    return json.dumps(text, ensure_ascii=True)

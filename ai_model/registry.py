@@ -1,0 +1,297 @@
+"""``Registry``: the face of the client.
+
+Each method makes one call into the package of its verb. Nothing heavy is
+imported before it is used, so that a command's ``--help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from ai_model.config import Config, load_config
+
+if TYPE_CHECKING:
+    from ai_model.api import Api
+    from ai_model.progress import OnProgress
+    from ai_model.results import GetResult, PushResult, VerifyResult
+    from ai_model.version import Version
+    from ai_model_format.wire import (
+        AliasInfo,
+        Identity,
+        Metadata,
+        ModelInfo,
+        Role,
+        TokenCreated,
+        TokenInfo,
+        VersionInfo,
+        VersionSummary,
+    )
+
+Patterns = str | Sequence[str]
+"""One pattern, a comma list, or several of either."""
+
+
+class Registry:
+    """A registry, as one client sees it. Safe to use from threads; close it when done.
+
+    Args:
+        endpoint: base URL; from the environment or the config file where not given.
+        token: secret; likewise.
+        cache_dir: where manifests and records of local files are kept; likewise.
+        config_file: read instead of the usual one.
+        connections: how many transfers run at once.
+
+    Raises:
+        UsageError: the settings make no sense.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        token: str | None = None,
+        *,
+        cache_dir: str | PathLike[str] | None = None,
+        config_file: str | PathLike[str] | None = None,
+        connections: int = 8,
+    ) -> None:
+        self.config: Config = load_config(
+            endpoint=endpoint, token=token, cache_dir=cache_dir, config_file=config_file
+        )
+        self.connections = connections
+
+    @functools.cached_property
+    def api(self) -> Api:
+        """The typed calls of the REST interface."""
+        from ai_model.api import Api  # lazy: httpx and pydantic cost 150 ms
+
+        return Api(self.config, connections=self.connections)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections. The object can be used again."""
+        if "api" in self.__dict__:
+            self.__dict__.pop("api").close()
+
+    # Bytes
+
+    def push(
+        self,
+        path: str | PathLike[str],
+        model_id: str,
+        version: str,
+        *,
+        metadata: Metadata | Mapping[str, Any] | None = None,
+        alias: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> PushResult:
+        """Publish a file or a directory as a version, sending only bytes the registry lacks.
+
+        Run again after an interruption, it goes on where it stopped. The git commit
+        is captured where ``metadata`` names none and ``path`` or the working directory
+        lies in a checkout.
+
+        Raises:
+            PathNotFound: nothing is at ``path``.
+            PathRefused: it holds something that cannot be part of a version.
+            FileChanged: a file changed meanwhile.
+            ResourceConflict: the version exists with other bytes.
+            IntegrityError: the service saw other bytes than were promised.
+            NetworkError: the network stayed away; run it again to go on.
+        """
+        from ai_model.push.run import push
+
+        return push(
+            self.api,
+            Path(fspath(path)),
+            model_id=model_id,
+            version=version,
+            metadata=metadata,
+            alias=alias,
+            on_progress=on_progress,
+        )
+
+    def get(
+        self,
+        model_id: str,
+        ref: str = "latest",
+        *,
+        layers: Patterns = (),
+        exclude: Patterns = (),
+        files: Patterns = (),
+        weights_only: bool = False,
+        output: str | PathLike[str] | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> GetResult:
+        """Bring a version, or the layers asked for, into a directory, every byte verified.
+
+        Args:
+            model_id: the model.
+            ref: version, alias, ``latest`` or manifest digest.
+            layers: which tensors, such as ``encoder`` or ``encoder.layer.[0-2]``; none takes all.
+            exclude: which of them not.
+            files: globs over paths; only these files.
+            weights_only: leave out files that hold no tensors.
+            output: directory; ``./<model name>-<version>`` where not given.
+            on_progress: told how far it is.
+
+        Raises:
+            ResourceNotFound: no such model or version.
+            NoMatch: a pattern or glob selects nothing.
+            IntegrityError: stored bytes are not what the manifest says; nothing was put in place.
+            NetworkError: the network stayed away; run it again to go on.
+            DiskFull: the disk has too little room.
+        """
+        return self.open(model_id, ref).get(
+            layers=layers,
+            exclude=exclude,
+            files=files,
+            weights_only=weights_only,
+            output=output,
+            on_progress=on_progress,
+        )
+
+    def load(
+        self,
+        model_id: str,
+        ref: str = "latest",
+        *,
+        layers: Patterns = (),
+        exclude: Patterns = (),
+        files: Patterns = (),
+        framework: Literal["numpy", "torch"] = "numpy",
+        on_progress: OnProgress | None = None,
+    ) -> dict[str, Any]:
+        """Return tensors by name, as numpy arrays or torch tensors, without unpickling.
+
+        The bytes are fetched into the cache directory first and verified like any get.
+
+        Raises:
+            NotSupported: numpy or torch is not installed, or cannot hold a tensor's dtype.
+        """
+        return self.open(model_id, ref).load(
+            layers=layers,
+            exclude=exclude,
+            files=files,
+            framework=framework,
+            on_progress=on_progress,
+        )
+
+    def open(self, model_id: str, ref: str = "latest") -> Version:
+        """Resolve ``ref`` to one immutable version.
+
+        Raises:
+            ResourceNotFound: no such model or version.
+            UsageError: the names break their pattern.
+        """
+        from ai_model.version import open_version
+
+        return open_version(self.api, model_id, ref)
+
+    def verify(
+        self, directory: str | PathLike[str], *, on_progress: OnProgress | None = None
+    ) -> VerifyResult:
+        """Check a directory that ``get`` wrote against the registry.
+
+        Bad or missing files are an answer (``ok`` is ``False``), not an exception.
+
+        Raises:
+            UsageError: ``get`` did not write this directory.
+        """
+        from ai_model.verify import verify
+
+        return verify(self.api, Path(fspath(directory)), on_progress=on_progress)
+
+    # Catalog
+
+    def models(self, *, prefix: str = "") -> Iterator[ModelInfo]:
+        """Yield the models whose id starts with ``prefix``, by id."""
+        return self.api.models(prefix=prefix)
+
+    def model(self, model_id: str) -> ModelInfo:
+        """Return one model.
+
+        Raises:
+            ResourceNotFound: there is none.
+        """
+        return self.api.model(model_id)
+
+    def versions(self, model_id: str) -> Iterator[VersionSummary]:
+        """Yield the versions of a model, newest first."""
+        return self.api.versions(model_id)
+
+    def yank(self, model_id: str, version: str, *, reason: str) -> VersionInfo:
+        """Mark a version as not to be used. ``latest`` skips it; its name still works."""
+        return self.api.yank(model_id, version, reason=reason)
+
+    def unyank(self, model_id: str, version: str) -> VersionInfo:
+        """Take a yank back."""
+        return self.api.unyank(model_id, version)
+
+    # Aliases
+
+    def aliases(self, model_id: str) -> list[AliasInfo]:
+        """Return the aliases of a model, by name."""
+        return self.api.aliases(model_id)
+
+    def set_alias(
+        self,
+        model_id: str,
+        alias: str,
+        version: str,
+        *,
+        expect_version: str | None = None,
+        create_only: bool = False,
+    ) -> AliasInfo:
+        """Point an alias at a version.
+
+        Args:
+            model_id: the model.
+            alias: its name.
+            version: where it is to point.
+            expect_version: move it only if it points there now.
+            create_only: fail if the alias exists.
+
+        Raises:
+            ResourceConflict: it points elsewhere, exists already, or a version has that name.
+        """
+        return self.api.set_alias(
+            model_id, alias, version, expect_version=expect_version, create_only=create_only
+        )
+
+    def remove_alias(self, model_id: str, alias: str) -> None:
+        """Remove an alias; the version stays."""
+        self.api.remove_alias(model_id, alias)
+
+    # Access
+
+    def whoami(self) -> Identity:
+        """Return who the token belongs to and what it may do."""
+        return self.api.whoami()
+
+    def tokens(self) -> list[TokenInfo]:
+        """Return all tokens, without their secrets. For admins."""
+        return self.api.tokens()
+
+    def create_token(
+        self,
+        name: str,
+        *,
+        role: Role = "reader",
+        models: Sequence[str] = ("*",),
+        expires_in_s: int | None = None,
+    ) -> TokenCreated:
+        """Make a token; its secret is in the answer and shown this once. For admins."""
+        return self.api.create_token(name, role=role, models=models, expires_in_s=expires_in_s)
+
+    def revoke_token(self, token_id: str) -> None:
+        """End a token at once. For admins."""
+        self.api.revoke_token(token_id)
