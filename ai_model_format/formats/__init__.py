@@ -1,0 +1,1 @@
+"""Weight formats: one module a format, one small interface."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ai_model_format.byte_range import ByteRange
-from ai_model_format.manifest import Tensor
+from ai_model_format.manifest import MAX_TENSOR_NAME_BYTES, Tensor
 
 ReadRange = Callable[[int, int], bytes]
 """``read(start, end)`` returns exactly ``end - start`` bytes of the file."""
@@ -29,6 +29,22 @@ class InvalidWeightFile(ValueError):
         self.format = format
         self.reason = reason
         super().__init__(f"not a valid {format} file: {reason}")
+
+
+class NotIndexable(ValueError):
+    """A sound file that cannot be taken apart, such as a deflated zip or TorchScript.
+
+    Whoever indexes keeps it whole, as an opaque file; ``detect.index_file`` does so.
+
+    Attributes:
+        format: the name of the format it seemed to be of.
+        reason: why it cannot be indexed.
+    """
+
+    def __init__(self, format: str, reason: str) -> None:
+        self.format = format
+        self.reason = reason
+        super().__init__(f"this {format} file is kept whole: {reason}")
 
 
 class SubsetNotPossible(ValueError):
@@ -82,6 +98,7 @@ class WeightFormat(Protocol):
 
         Raises:
             InvalidWeightFile: the file breaks the format's rules.
+            NotIndexable: the file is sound, but must be kept whole.
         """
 
     def subset(
@@ -97,3 +114,36 @@ class WeightFormat(Protocol):
             InvalidWeightFile: the structure does not fit ``tensors``.
             SubsetNotPossible: this format has no such files.
         """
+
+
+def check_tensor_name(format: str, name: str) -> str:
+    """Return ``name`` if a manifest can hold it.
+
+    Raises:
+        InvalidWeightFile: it is too long, holds NUL or is not valid Unicode.
+    """
+    try:
+        length = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise InvalidWeightFile(format, f"tensor {name[:200]!r}: not valid Unicode") from None
+    if length > MAX_TENSOR_NAME_BYTES:
+        reason = f"tensor {name[:200]!r}: its name is longer than {MAX_TENSOR_NAME_BYTES} bytes"
+        raise InvalidWeightFile(format, reason)
+    if "\0" in name:
+        raise InvalidWeightFile(format, f"tensor {name[:200]!r}: its name holds NUL")
+    return name
+
+
+def check_tensors_known(
+    format: str, tensors: Sequence[Tensor], chosen: Collection[str]
+) -> frozenset[str]:
+    """Return ``chosen`` as a set of names that ``tensors`` all has.
+
+    Raises:
+        InvalidWeightFile: there is no such tensor.
+    """
+    wanted = frozenset(chosen)
+    unknown = wanted - {tensor.name for tensor in tensors}
+    if unknown:
+        raise InvalidWeightFile(format, f"there is no tensor {min(unknown)[:200]!r}")
+    return wanted
