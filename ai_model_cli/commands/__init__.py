@@ -1,0 +1,1 @@
+"""One module a verb, each with its ``command``; imported only when asked for."""

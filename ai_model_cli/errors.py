@@ -1,0 +1,68 @@
+"""From an exception to a sentence on stderr, a problem document on stdout, an exit code."""
+
+import errno
+import json
+import traceback
+from typing import Any
+
+import click
+
+from ai_model.errors import AiModelError
+from ai_model_cli.text import printable
+
+ERROR, USAGE, INTEGRITY, FULL, INTERRUPTED = 1, 2, 6, 8, 130
+BROKEN_PIPE = 141
+"""As shells count a process that a closed pipe ended: 128 + SIGPIPE."""
+
+
+def report(error: BaseException, *, as_json: bool) -> int:
+    """Say what went wrong and return the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else ERROR
+    problem = problem_of(error)
+    if problem["code"] == "internal":
+        traceback.print_exception(error)
+    click.echo(f"ai-model: {printable(problem['detail'])}", err=True)
+    if as_json:
+        click.echo(json.dumps(problem, indent=2))
+    return int(problem["exit_code"])
+
+
+def problem_of(error: BaseException) -> dict[str, Any]:
+    """Return the problem document of an error, with its ``exit_code``. Pure."""
+    match error:
+        case AiModelError():
+            problem = error.problem
+        case click.Abort() | KeyboardInterrupt():
+            problem = _problem("interrupted", "Interrupted", "Interrupted.", INTERRUPTED)
+        case click.UsageError():
+            problem = _problem("usage", "Wrong usage", _usage_sentence(error), USAGE)
+        case click.ClickException():
+            problem = _problem("usage", "Wrong usage", error.format_message(), USAGE)
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            problem = _problem("disk_full", "No room", f"No room left: {error}.", FULL)
+        case OSError():
+            problem = _problem("system", "The system refused", f"{error}.", ERROR)
+        case _:
+            sentence = f"This is a bug: {type(error).__name__}: {error}."
+            problem = _problem("internal", "Something went wrong", sentence, ERROR)
+    return problem
+
+
+def _problem(code: str, title: str, detail: str, exit_code: int) -> dict[str, Any]:
+    return {
+        "type": "about:blank",
+        "title": title,
+        "code": code,
+        "detail": detail,
+        "exit_code": exit_code,
+    }
+
+
+def _usage_sentence(error: click.UsageError) -> str:
+    """Return click's message as one line that says where help is."""
+    message = " ".join(error.format_message().split())
+    command = error.ctx.command_path if error.ctx else "ai-model"
+    return f"{message} Try `{command} --help`."
