@@ -1,0 +1,1 @@
+"""What Postgres holds: tables, sessions, migrations."""

@@ -1,0 +1,1 @@
+"""Get: resolve a ref, its manifest, its layout, its bytes."""

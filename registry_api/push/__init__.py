@@ -1,0 +1,1 @@
+"""Push: begin, upload, finish, verify, publish."""

@@ -1,0 +1,29 @@
+"""Connections to Postgres. One engine a process; a session is one transaction."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
+
+SEARCH_PATH = "public,jobs"
+"""Ours, then the job queue's: procrastinate's tables live in a schema of their own."""
+
+
+def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
+    """Return a pool of connections; connects when first used."""
+    return create_engine(
+        make_url(database_url).set(drivername="postgresql+psycopg"),
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=True,
+        connect_args={"options": f"-c search_path={SEARCH_PATH} -c timezone=UTC"},
+    )
+
+
+@contextmanager
+def transaction(engine: Engine) -> Iterator[Session]:
+    """Run one transaction: committed at the end, rolled back on an error."""
+    with Session(engine, expire_on_commit=False) as session, session.begin():
+        yield session

@@ -1,0 +1,45 @@
+"""What an operator can set: environment variables with the prefix ``AI_MODEL_``.
+
+The only module of the service that reads the environment.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """Settings of the service. Sizes are bytes."""
+
+    model_config = SettingsConfigDict(env_prefix="AI_MODEL_", extra="ignore", frozen=True)
+
+    database_url: str = "postgresql://postgres@127.0.0.1/ai_model"
+    database_pool_size: int = Field(20, ge=1, le=1000)
+
+    store: Literal["local", "s3"] = "local"
+    local_path: Path = Path("objects")
+    s3_bucket: str = "ai-model"
+    s3_endpoint_url: str | None = Field(None, description="Where the service reaches the store")
+    s3_public_endpoint_url: str | None = Field(
+        None, description="Where clients reach the store, when that is another address"
+    )
+    s3_region: str = "us-east-1"
+    s3_access_key_id: str | None = None
+    s3_secret_access_key: SecretStr | None = None
+    s3_prefix: str = ""
+
+    public_url: str | None = Field(
+        None, description="Where clients reach this service; else the address of their request"
+    )
+    anonymous_read: bool = Field(False, description="Reads need no token")
+
+    url_expires_s: int = Field(3600, ge=1, le=7 * 86400, description="Life of signed URLs")
+    push_expires_s: int = Field(24 * 3600, ge=1, description="Life of a push without a request")
+    verify_inline_bytes: int = Field(
+        64 * MIB, ge=0, description="Pushes up to this size are verified within finish"
+    )
+    max_body_bytes: int = Field(128 * MIB, ge=MIB, description="Largest JSON body, unpacked")
