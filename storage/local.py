@@ -19,7 +19,6 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,24 +42,12 @@ from storage.interface import (
     UploadIncomplete,
 )
 from storage.keys import is_upload_key, new_upload_key, object_key, parse_object_key
-from storage.parts import DEFAULT_PART_SIZE, MIB, plan_part_size
+from storage.parts import MIB, plan_part_size
+from storage.settings import LocalSettings
+
+__all__ = ["LocalObjectStore", "LocalSettings"]
 
 PIECE_SIZE = MIB
-
-
-@dataclass(frozen=True, slots=True)
-class LocalSettings:
-    """Where a local store lies.
-
-    Attributes:
-        root: a directory of its own; made when missing.
-        part_size: bytes of a part, where the size of the object does not demand more.
-        keep_free: bytes of the disk that uploads leave alone.
-    """
-
-    root: Path
-    part_size: int = DEFAULT_PART_SIZE
-    keep_free: int = 64 * MIB
 
 
 class LocalObjectStore:
