@@ -1,0 +1,276 @@
+"""The REST interface as typed calls, one method a request. See ``docs/rest.md``.
+
+Problem documents become the exceptions of ``errors``. Must not decide anything:
+what to call when is for the packages of the verbs.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import ValidationError
+
+from ai_model.config import Config
+from ai_model.errors import ResourceConflict, UsageError
+from ai_model.retry import RetryPolicy
+from ai_model.session import RequestCounter, Session, read_answer
+from ai_model_format import names, wire
+
+PAGE_SIZE = 200
+Body = TypeVar("Body", bound=wire.Request)
+
+
+class Api:
+    """Calls of one registry. Safe to use from threads."""
+
+    def __init__(
+        self, config: Config, *, connections: int = 8, policy: RetryPolicy | None = None
+    ) -> None:
+        self.config = config
+        self.connections = connections
+        self.policy = policy or RetryPolicy()
+        self.session = Session(config, connections=connections, policy=self.policy)
+        self.counter = RequestCounter()
+
+    def counting_anew(self) -> Self:
+        """Return the same calls over the same connections with a counter of their own."""
+        twin = copy.copy(self)
+        twin.counter = RequestCounter()
+        return twin
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.session.close()
+
+    # Catalog
+
+    def whoami(self) -> wire.Identity:
+        """Return who the token belongs to."""
+        return read_answer(wire.Identity, self._get("/v1/whoami"))
+
+    def models(self, *, prefix: str = "") -> Iterator[wire.ModelInfo]:
+        """Yield models by id."""
+        token = ""
+        while True:
+            params: dict[str, str | int] = {
+                "prefix": prefix,
+                "page_size": PAGE_SIZE,
+                "page_token": token,
+            }
+            page = read_answer(wire.ModelPage, self._get("/v1/models", params=params))
+            yield from page.models
+            if not (token := page.next_page_token or ""):
+                return
+
+    def model(self, model_id: str) -> wire.ModelInfo:
+        """Return one model."""
+        return read_answer(wire.ModelInfo, self._get(_model(model_id)))
+
+    def versions(self, model_id: str) -> Iterator[wire.VersionSummary]:
+        """Yield versions, newest first."""
+        token = ""
+        while True:
+            params: dict[str, str | int] = {"page_size": PAGE_SIZE, "page_token": token}
+            response = self._get(f"{_model(model_id)}/versions", params=params)
+            page = read_answer(wire.VersionPage, response)
+            yield from page.versions
+            if not (token := page.next_page_token or ""):
+                return
+
+    def version(self, model_id: str, ref: str) -> wire.VersionInfo:
+        """Resolve a version name, alias, ``latest`` or digest."""
+        return read_answer(wire.VersionInfo, self._get(_version(model_id, ref)))
+
+    def yank(self, model_id: str, version: str, *, reason: str) -> wire.VersionInfo:
+        """Mark a version as not to be used."""
+        body = _body(wire.YankRequest, reason=reason)
+        response = self._send("PUT", f"{_version(model_id, version)}/yank", body=body)
+        return read_answer(wire.VersionInfo, response)
+
+    def unyank(self, model_id: str, version: str) -> wire.VersionInfo:
+        """Take a yank back."""
+        response = self._send("DELETE", f"{_version(model_id, version)}/yank")
+        return read_answer(wire.VersionInfo, response)
+
+    # Aliases
+
+    def aliases(self, model_id: str) -> list[wire.AliasInfo]:
+        """Return all aliases of a model."""
+        response = self._get(f"{_model(model_id)}/aliases")
+        return read_answer(wire.AliasList, response).aliases
+
+    def set_alias(
+        self,
+        model_id: str,
+        alias: str,
+        version: str,
+        *,
+        expect_version: str | None = None,
+        create_only: bool = False,
+    ) -> wire.AliasInfo:
+        """Point an alias at a version, unconditionally or only from what is expected."""
+        path = _alias(model_id, alias)
+        headers = {"if-none-match": "*"} if create_only else {}
+        if expect_version is not None:
+            headers = {"if-match": self._alias_etag(path, alias, expect_version)}
+        body = _body(wire.AliasRequest, version=version)
+        return read_answer(wire.AliasInfo, self._send("PUT", path, body=body, headers=headers))
+
+    def remove_alias(self, model_id: str, alias: str) -> None:
+        """Remove an alias."""
+        self._send("DELETE", _alias(model_id, alias))
+
+    def _alias_etag(self, path: str, alias: str, expected: str) -> str:
+        response = self._get(path)
+        found = read_answer(wire.AliasInfo, response).version
+        if found != expected:
+            raise ResourceConflict(f"The alias {alias!r} points at {found!r}, not {expected!r}.")
+        return str(response.headers.get("etag", "*"))
+
+    # Get
+
+    def manifest(self, model_id: str, ref: str) -> bytes:
+        """Return the canonical bytes of a manifest; the caller checks their digest."""
+        return self._get(f"{_version(model_id, ref)}/manifest").content
+
+    def layout(self, model_id: str, ref: str) -> wire.LayoutInfo:
+        """Return where a version's bytes lie, with signed URLs."""
+        return read_answer(wire.LayoutInfo, self._get(f"{_version(model_id, ref)}/layout"))
+
+    # Push
+
+    def begin_push(self, model_id: str, request: wire.PushRequest) -> wire.PushInfo:
+        """Begin a push, or go on with the same one."""
+        path = f"{_model(model_id)}/pushes"
+        response = self._send("POST", path, body=request, read_timeout_s=120.0)
+        return read_answer(wire.PushInfo, response)
+
+    def push_info(self, push_id: str, *, wait_s: int = 0) -> wire.PushInfo:
+        """Return how a push stands, waiting while it is being verified."""
+        response = self._get(
+            _push(push_id), params={"wait_s": wait_s}, read_timeout_s=30.0 + wait_s
+        )
+        return read_answer(wire.PushInfo, response)
+
+    def begin_uploads(
+        self, push_id: str, uploads: Sequence[wire.UploadRequest]
+    ) -> list[wire.UploadInfo]:
+        """Open uploads, or learn how far they are."""
+        body = _body(wire.UploadsRequest, uploads=list(uploads))
+        response = self._send("POST", f"{_push(push_id)}/uploads", body=body, read_timeout_s=120.0)
+        return read_answer(wire.UploadList, response).uploads
+
+    def targets(self, push_id: str, upload_id: str, numbers: Sequence[int]) -> wire.TargetList:
+        """Return fresh URLs of parts."""
+        path = f"{_push(push_id)}/uploads/{quote(upload_id, safe='')}/targets"
+        body = _body(wire.TargetsRequest, part_numbers=list(numbers))
+        return read_answer(wire.TargetList, self._send("POST", path, body=body))
+
+    def finish_push(self, push_id: str) -> wire.PushInfo:
+        """Say that everything was uploaded."""
+        response = self._send("POST", f"{_push(push_id)}/finish", read_timeout_s=120.0)
+        return read_answer(wire.PushInfo, response)
+
+    def drop_push(self, push_id: str) -> None:
+        """Drop an open push."""
+        self._send("DELETE", _push(push_id))
+
+    # Access
+
+    def tokens(self) -> list[wire.TokenInfo]:
+        """Return all tokens without their secrets."""
+        return read_answer(wire.TokenList, self._get("/v1/tokens")).tokens
+
+    def create_token(
+        self, name: str, *, role: wire.Role, models: Sequence[str], expires_in_s: int | None
+    ) -> wire.TokenCreated:
+        """Make a token; not repeated, since each try would make one."""
+        body = _body(
+            wire.TokenRequest,
+            name=name,
+            role=role,
+            models=list(models),
+            expires_in_s=expires_in_s,
+        )
+        response = self._send("POST", "/v1/tokens", body=body, repeatable=False)
+        return read_answer(wire.TokenCreated, response)
+
+    def revoke_token(self, token_id: str) -> None:
+        """End a token."""
+        self._send("DELETE", f"/v1/tokens/{quote(token_id, safe='')}")
+
+    def _get(
+        self,
+        path: str,
+        *,
+        params: dict[str, str | int] | None = None,
+        read_timeout_s: float = 60.0,
+    ) -> httpx.Response:
+        return self.session.send(
+            "GET", path, counter=self.counter, params=params, read_timeout_s=read_timeout_s
+        )
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: wire.Request | None = None,
+        headers: dict[str, str] | None = None,
+        read_timeout_s: float = 60.0,
+        repeatable: bool = True,
+    ) -> httpx.Response:
+        return self.session.send(
+            method,
+            path,
+            counter=self.counter,
+            body=body,
+            headers=headers,
+            read_timeout_s=read_timeout_s,
+            repeatable=repeatable,
+        )
+
+
+def _body(kind: type[Body], **fields: object) -> Body:
+    """Make a body, refusing what the service would refuse."""
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        raise invalid_fields(error) from error
+
+
+def invalid_fields(error: ValidationError) -> UsageError:
+    """Return the sentence for values that the wire format refuses. Pure."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return UsageError(f"{where or 'The request'}: {first['msg']}.")
+
+
+def checked(parse: Callable[[str], str], text: str) -> str:
+    """Return ``parse(text)``.
+
+    Raises:
+        UsageError: the name breaks its rule.
+    """
+    try:
+        return parse(text)
+    except names.InvalidName as error:
+        raise UsageError(f"{error}.") from error
+
+
+def _model(model_id: str) -> str:
+    return f"/v1/models/{checked(names.parse_model_id, model_id)}"
+
+
+def _version(model_id: str, ref: str) -> str:
+    return f"{_model(model_id)}/versions/{quote(checked(names.parse_ref, ref), safe='')}"
+
+
+def _alias(model_id: str, alias: str) -> str:
+    return f"{_model(model_id)}/aliases/{quote(checked(names.parse_alias, alias), safe='')}"
+
+
+def _push(push_id: str) -> str:
+    return f"/v1/pushes/{quote(push_id, safe='')}"
