@@ -11,15 +11,13 @@ from ai_model.errors import AiModelError
 from ai_model_cli.text import printable
 
 ERROR, USAGE, INTEGRITY, FULL, INTERRUPTED = 1, 2, 6, 8, 130
-BROKEN_PIPE = 141
-"""As shells count a process that a closed pipe ended: 128 + SIGPIPE."""
 
 
 def report(error: BaseException, *, as_json: bool) -> int:
     """Say what went wrong and return the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
-    if isinstance(error, SystemExit):
+    if isinstance(error, SystemExit):  # click's way to end quietly when stdout's reader has gone
         return error.code if isinstance(error.code, int) else ERROR
     problem = problem_of(error)
     if problem["code"] == "internal":

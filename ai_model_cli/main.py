@@ -2,14 +2,13 @@
 
 import difflib
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import cast
 
 import click
 
-from ai_model_cli.errors import BROKEN_PIPE, report
+from ai_model_cli.errors import report
 from ai_model_cli.invocation import Invocation
 from ai_model_cli.options import common_options
 
@@ -98,11 +97,6 @@ def run(arguments: Sequence[str], invocation: Invocation) -> int:
         code = cli.main(
             list(arguments), prog_name="ai-model", standalone_mode=False, obj=invocation
         )
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone: say no more, not even at exit when Python flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
     except BaseException as error:  # noqa: BLE001 - the edge: every error becomes an exit code
         return report(error, as_json=invocation.as_json or "--json" in arguments)
     return code if isinstance(code, int) else 0

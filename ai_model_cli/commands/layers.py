@@ -11,6 +11,7 @@ from ai_model_cli.text import count, human_size, table
 
 if TYPE_CHECKING:
     from ai_model.version import Version
+
     from ai_model_format.layers import LayerNode
 
 _HEAD = ("LAYER", ">TENSORS", ">SIZE", "DTYPES", "SHAPE")
