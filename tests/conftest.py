@@ -3,6 +3,8 @@
 pytest_plugins = [
     "tests.services.postgres",
     "tests.services.seaweedfs",
+    "tests.services.nginx",
+    "tests.services.throttle",
     "tests.services.real_files",
     "tests.services.registry",
 ]
