@@ -193,21 +193,26 @@ class FileChanged(Conflict):
 
 
 class IntegrityError(AiModelError):
-    """Bytes do not have the digest that the manifest says.
+    """Bytes do not have the digest that the manifest says."""
+
+    exit_code = 6
+    code = "integrity_failed"
+    title = "Bytes do not match their digest"
+
+
+class CorruptBytes(IntegrityError):
+    """Bytes that a get received are wrong, also when fetched again.
 
     Attributes:
         file: path inside the version.
         tensors: names of the tensors whose bytes are wrong; empty outside of tensors.
     """
 
-    exit_code = 6
-    code = "integrity_failed"
-    title = "Bytes do not match their digest"
-
     def __init__(self, file: str, tensors: Sequence[str] = (), *, reason: str = "") -> None:
         self.file = file
         self.tensors = tuple(tensors)
-        what = f"tensor {', '.join(tensors[:5])} of file {file!r}" if tensors else f"file {file!r}"
+        named = ", ".join(repr(name) for name in tensors[:5])
+        what = f"tensor {named} of file {file!r}" if tensors else f"file {file!r}"
         super().__init__(
             f"The stored bytes of {what} do not have the digest that the manifest says"
             f"{': ' + reason if reason else ''}.",
@@ -216,6 +221,10 @@ class IntegrityError(AiModelError):
 
     def _fields(self) -> dict[str, Any]:
         return {"file": self.file, "tensors": list(self.tensors)}
+
+
+class PushCorrupt(ServiceProblem, IntegrityError):
+    """The service saw other bytes than the push promised; nothing was published."""
 
 
 class DiskFull(StorageFull):
@@ -253,7 +262,8 @@ def service_problem(status: int, body: Mapping[str, Any]) -> ServiceProblem:
     """Return the error for a problem document that the service answered. Pure."""
     code = str(body.get("code") or f"http_{status}")
     sentence = str(body.get("detail") or body.get("title") or f"The service answered {status}.")
-    error = _class_for(status)(sentence, way_out=_WAYS_OUT.get(code, ""))
+    kind = PushCorrupt if code == "integrity_failed" else _class_for(status)
+    error = kind(sentence, way_out=_WAYS_OUT.get(code, ""))
     error.code = code
     error.status = status
     error.request_id = str(body.get("request_id") or "")
@@ -288,5 +298,6 @@ _CLASSES: dict[int, type[ServiceProblem]] = {
 _WAYS_OUT = {
     "unauthenticated": "Run `ai-model login` or set AI_MODEL_TOKEN.",
     "forbidden": "Ask for a token with that right.",
+    "integrity_failed": "Nothing was published. Push again.",
     "version_conflict": "Versions are immutable: push these bytes under another name.",
 }
