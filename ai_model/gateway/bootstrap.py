@@ -1,7 +1,6 @@
 """What Envoy must know before it asks the registry for the rest. Pure."""
 
 import ssl
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,0 +1,1 @@
+"""Run an API gateway, Envoy, that the registry steers."""
