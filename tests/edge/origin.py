@@ -1,6 +1,5 @@
 """Help for tests of the edge: objects in an origin, and requests for them."""
 
-import hashlib
 import random
 from dataclasses import dataclass
 
@@ -29,7 +28,3 @@ def store_object(store: ObjectStore, size: int, *, seed: int = 0) -> Stored:
 def read(url: str, start: int, end: int) -> httpx.Response:
     """Read a half-open range."""
     return httpx.get(url, headers={"Range": f"bytes={start}-{end - 1}"})
-
-
-def sha(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

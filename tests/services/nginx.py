@@ -52,6 +52,20 @@ class RunningEdge:
         lines = (self.folder / "access.log").read_text().splitlines()
         return [json.loads(line) for line in lines]
 
+    def flip_cached(self, digest: str) -> int:
+        """Flip the last bit of every cached slice of an object, as a bad disk would.
+
+        Returns:
+            How many slices.
+        """
+        key = digest.removeprefix("sha256:").encode()
+        slices = [p for p in self.cached_files() if key in p.read_bytes()[:4096]]
+        for path in slices:
+            blob = bytearray(path.read_bytes())
+            blob[-1] ^= 1
+            path.write_bytes(blob)
+        return len(slices)
+
     def cached_files(self) -> list[Path]:
         return [path for path in (self.folder / "cache").rglob("*") if path.is_file()]
 
@@ -117,7 +131,7 @@ def _start(origin: str, options: dict[str, str]) -> RunningEdge:
         os.chown(folder / "nginx.conf", NOBODY, NOBODY)
     with (folder / "error.log").open("wb") as log:
         process = subprocess.Popen(
-            [program, "-e", "stderr", "-p", folder, "-c", folder / "nginx.conf"],
+            [program, "-e", "stderr", "-c", folder / "nginx.conf", "-g", "daemon off;"],
             stdin=subprocess.DEVNULL,
             stderr=log,
             stdout=log,

@@ -82,7 +82,7 @@ class Throttle:
     """The running proxy; ``faults`` may be replaced while it runs.
 
     Attributes:
-        refuse_next: this many connections are reset before they are read.
+        refuse_next: this many requests are reset before they are answered.
         close: ends it, with all that is under way.
     """
 
@@ -97,10 +97,6 @@ class Throttle:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one client's connection."""
-        if self.refuse_next:
-            self.refuse_next -= 1
-            writer.transport.abort()
-            return
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while await self._answer(reader, writer):
                 pass
@@ -109,6 +105,10 @@ class Throttle:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; ``False`` when the connection is done."""
         request = await _read_head(reader)
+        if self.refuse_next:
+            self.refuse_next -= 1
+            writer.transport.abort()
+            return False
         counts = self.counts
         counts.requests += 1
         counts.at_once += 1
