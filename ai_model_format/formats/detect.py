@@ -6,11 +6,12 @@ A further format is one module with one class and one more line in ``FORMATS``.
 from ai_model_format.formats.interface import Index, NotIndexable, ReadRange, WeightFormat
 from ai_model_format.formats.opaque import Opaque
 from ai_model_format.formats.safetensors import Safetensors
+from ai_model_format.formats.torch_zip import TorchZip
 
 HEAD_SIZE = 4096
 """Bytes of a file's start that are enough to know its format."""
 
-FORMATS: tuple[WeightFormat, ...] = (Safetensors(), Opaque())
+FORMATS: tuple[WeightFormat, ...] = (Safetensors(), TorchZip(), Opaque())
 """In the order they are asked; the last one takes every file."""
 
 _BY_NAME = {format.name: format for format in FORMATS}

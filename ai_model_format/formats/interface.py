@@ -13,6 +13,9 @@ from typing import Protocol
 from ai_model_format.byte_range import ByteRange
 from ai_model_format.manifest import MAX_TENSOR_NAME_BYTES, Tensor
 
+MAX_TENSORS = 250_000
+"""In one file; a file with more is kept whole."""
+
 ReadRange = Callable[[int, int], bytes]
 """``read(start, end)`` returns exactly ``end - start`` bytes of the file."""
 

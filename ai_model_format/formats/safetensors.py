@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from ai_model_format.byte_range import ByteRange
 from ai_model_format.formats.dtypes import contiguous_size
 from ai_model_format.formats.interface import (
+    MAX_TENSORS,
     Index,
     InvalidWeightFile,
     Literal,
@@ -28,7 +29,6 @@ from ai_model_format.manifest import Tensor
 
 MAX_HEADER_SIZE = 100_000_000
 """Bytes; the safetensors library has the same limit."""
-MAX_TENSORS = 250_000
 _MAX_MARKS = 16 * MAX_TENSORS
 """Of ``[``, ``{`` and ``,`` in a header: each may cost an object in memory."""
 _LENGTH_SIZE = 8
