@@ -14,7 +14,7 @@ from ai_model_cli.options import common_options
 
 SECTIONS = {
     "Move weights": ("push", "get", "verify"),
-    "Look": ("ls", "show", "layers"),
+    "Look": ("ls", "show", "layers", "diff"),
     "Name": ("alias", "yank"),
     "Access": ("login", "whoami", "token"),
     "Run": ("completion",),

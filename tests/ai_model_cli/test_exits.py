@@ -113,7 +113,7 @@ def test_a_closed_pipe_is_quiet():
         (errors.PathNotFound("x"), "path_not_found", 3),
         (errors.service_problem(403, {"code": "forbidden"}), "forbidden", 4),
         (errors.service_problem(409, {"code": "version_conflict"}), "version_conflict", 5),
-        (errors.IntegrityError("model.safetensors", ["a"]), "integrity_failed", 6),
+        (errors.IntegrityError("Bytes differ."), "integrity_failed", 6),
         (errors.service_problem(503, {}), "http_503", 7),
         (errors.DiskFull("/", needed=2, free=1), "disk_full", 8),
         (OSError(errno.ENOSPC, "No space left on device"), "disk_full", 8),
