@@ -1,0 +1,1 @@
+"""Progressive delivery, run by the registry itself: steps, figures, verdicts."""
