@@ -1,0 +1,1 @@
+"""Every figure the project states, measured beside its peers: ``python -m benchmarks``."""

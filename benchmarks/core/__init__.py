@@ -1,0 +1,1 @@
+"""What every benchmark shares: processes, rounds, models, environments, the report."""

@@ -1,0 +1,64 @@
+"""ai-model itself: its command, against its own registry on the same store."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.core.processes import Usage, run
+from benchmarks.peers.interface import Command, Peer
+from benchmarks.services.registry import PROGRAM, start
+
+MODEL = "bench/model"
+
+
+class AiModel(Peer):
+    """``ai-model push`` and ``get``, each a process of its own with an empty cache."""
+
+    name = "ai-model"
+    lacks = "-"
+
+    def setup(self) -> None:
+        """Start its registry on the store."""
+        folder = self.stage.folder("registry-tls" if self.store.ca else "registry")
+        server, self.settings = start(folder, self.store)
+        self.stage.serve(server)
+        self.stocked: set[str] = set()
+
+    def version(self) -> str:
+        """Return the version of the program."""
+        said = run([Command((PROGRAM, "--version"))], self.stage.home).output
+        return said.split()[-1]
+
+    def push(self, source: Path, name: str) -> list[Command]:
+        """Push."""
+        told = ("push", str(source), "--model-id", MODEL, "--version", name, "--json")
+        return [self.command(*told)]
+
+    def stock(self, source: Path, name: str) -> None:
+        """Push it once."""
+        if name not in self.stocked:
+            run(self.push(source, name), self.stage.home)
+            self.stocked.add(name)
+
+    def pull(self, source: Path, name: str, target: Path) -> list[Command]:
+        """Get all of it, with nothing at hand."""
+        return [self.get(name, target)]
+
+    def get(
+        self, name: str, target: Path, *, cache: Path | None = None, more: Sequence[str] = ()
+    ) -> Command:
+        """Return the command that gets a version; without ``cache``, on a machine that has none."""
+        told = ("get", "--model-id", MODEL, "--version", name, "--output", str(target), "--json")
+        return self.command(*told, *more, cache=cache)
+
+    def command(self, *argv: str, cache: Path | None = None) -> Command:
+        """Return a command of ours."""
+        cache = cache or self.stage.folder("our-cache")
+        env = {**self.settings, **self.store.env, "AI_MODEL_CACHE": str(cache)}
+        return Command((PROGRAM, *argv), env)
+
+
+def answer(usage: Usage) -> dict[str, Any]:
+    """Return what ``--json`` said."""
+    return json.loads(usage.output)
