@@ -1,191 +1,16 @@
-"""A proxy in front of a store that counts what the store sends, and misbehaves as stores do.
-
-It answers 503 SlowDown above a number of requests at once, resets connections in the middle of a
-body, and stalls bodies for ever, each by seeded chance. What it forwards it does not change, so
-that signatures stay valid.
-"""
+"""Fixtures: proxies in front of a store that count, and misbehave as stores do."""
 
 import asyncio
-import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from typing import Literal
-from urllib.parse import urlsplit
 
 import pytest
 
-_PIECE = 256 * 1024
-_HEAD_LIMIT = 64 * 1024
-_SLOW_DOWN = b"""<?xml version="1.0" encoding="UTF-8"?>
-<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"""
+from tests.services.throttle_proxy import Counts, Faults, Throttle, end, listen
 
-
-@dataclass(frozen=True, slots=True)
-class Faults:
-    """How the proxy misbehaves; as it stands, not at all.
-
-    Attributes:
-        max_concurrent: requests at once above which the answer is 503 SlowDown.
-        reset_rate: share of answers whose connection is reset in the middle of the body.
-        stall_rate: share of answers that stop in the middle of the body and keep silent.
-        first_byte_s: wait before each answer.
-        seed: of the chances.
-    """
-
-    max_concurrent: int | None = None
-    reset_rate: float = 0.0
-    stall_rate: float = 0.0
-    first_byte_s: float = 0.0
-    seed: int = 0
-
-
-@dataclass(slots=True)
-class Counts:
-    """What was seen so far.
-
-    Attributes:
-        body_bytes: bytes of bodies that the origin's answers carried to clients.
-    """
-
-    requests: int = 0
-    body_bytes: int = 0
-    slow_downs: int = 0
-    resets: int = 0
-    stalls: int = 0
-    at_once: int = 0
-    most_at_once: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """The first lines of a request or an answer."""
-
-    raw: bytes
-    first_line: str
-    headers: dict[str, str]
-
-    @property
-    def status(self) -> int:
-        return int(self.first_line.split()[1])
-
-    @property
-    def length(self) -> int | None:
-        value = self.headers.get("content-length")
-        return None if value is None else int(value)
-
-
-@dataclass(slots=True)
-class Throttle:
-    """The running proxy; ``faults`` may be replaced while it runs.
-
-    Attributes:
-        refuse_next: this many requests are reset before they are answered.
-        close: ends it, with all that is under way.
-    """
-
-    host: str
-    port: int
-    faults: Faults
-    counts: Counts = field(default_factory=Counts)
-    url: str = ""
-    refuse_next: int = 0
-    chances: random.Random = field(default_factory=random.Random)
-    close: Callable[[], None] = lambda: None
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one client's connection."""
-        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            while await self._answer(reader, writer):
-                pass
-        writer.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; ``False`` when the connection is done."""
-        request = await _read_head(reader)
-        if self.refuse_next:
-            self.refuse_next -= 1
-            writer.transport.abort()
-            return False
-        counts = self.counts
-        counts.requests += 1
-        counts.at_once += 1
-        counts.most_at_once = max(counts.most_at_once, counts.at_once)
-        try:
-            limit = self.faults.max_concurrent
-            if limit is not None and counts.at_once > limit:
-                counts.slow_downs += 1
-                return await _slow_down(request, reader, writer)
-            return await self._forward(request, reader, writer)
-        finally:
-            counts.at_once -= 1
-
-    async def _forward(
-        self, request: _Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
-        await asyncio.sleep(self.faults.first_byte_s)
-        answers, requests = await asyncio.open_connection(self.host, self.port, limit=_HEAD_LIMIT)
-        sending = asyncio.ensure_future(_send(request, reader, requests))
-        try:
-            head = await _read_head(answers)
-            while head.status == 100:
-                writer.write(head.raw)
-                head = await _read_head(answers)
-            writer.write(head.raw)
-            if request.first_line.startswith("HEAD ") or head.status in (204, 304):
-                await writer.drain()
-                return True
-            return await self._send_body(head.length, answers, reader, writer)
-        finally:
-            sending.cancel()
-            requests.close()
-
-    async def _send_body(
-        self,
-        left: int | None,
-        answers: asyncio.StreamReader,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> bool:
-        """Pass an answer's body on; without a length it ends with the connection."""
-        fault = self._fault() if left else None
-        fault_at = left // 2 if fault and left else -1
-        while left is None or left > 0:
-            piece = await answers.read(_PIECE if left is None else min(_PIECE, left))
-            if not piece:
-                return False
-            writer.write(piece)
-            await writer.drain()
-            self.counts.body_bytes += len(piece)
-            left = None if left is None else left - len(piece)
-            if fault and left is not None and left <= fault_at:
-                return await self._misbehave(fault, reader, writer)
-        return left is not None
-
-    def _fault(self) -> Literal["reset", "stall"] | None:
-        chance = self.chances.random()
-        if chance < self.faults.reset_rate:
-            return "reset"
-        return "stall" if chance < self.faults.reset_rate + self.faults.stall_rate else None
-
-    async def _misbehave(
-        self,
-        fault: Literal["reset", "stall"],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-    ) -> bool:
-        """Reset the connection, or keep silent until the client goes away."""
-        if fault == "reset":
-            self.counts.resets += 1
-            writer.transport.abort()
-            return False
-        self.counts.stalls += 1
-        while await reader.read(_HEAD_LIMIT):
-            pass
-        return False
-
+__all__ = ["Counts", "Faults", "StartThrottle", "Throttle", "running_throttle"]
 
 StartThrottle = Callable[..., Throttle]
 
@@ -200,17 +25,15 @@ def start_throttle() -> Iterator[StartThrottle]:
 @contextmanager
 def running_throttle(origin: str, faults: Faults | None = None) -> Iterator[Throttle]:
     """Run a proxy in a thread of its own; it ends with the block or by its ``close``."""
-    parts = urlsplit(origin)
-    proxy = Throttle(parts.hostname or "", parts.port or 80, faults or Faults())
-    proxy.chances.seed(proxy.faults.seed)
+    proxy = Throttle(origin, faults or Faults())
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="throttle")
     thread.start()
-    listening = asyncio.run_coroutine_threadsafe(_listen(proxy), loop)
+    listening = asyncio.run_coroutine_threadsafe(listen(proxy), loop)
 
     @cache
     def close() -> None:
-        asyncio.run_coroutine_threadsafe(_end(listening.result()), loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(end(listening.result()), loop).result(timeout=10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -221,59 +44,3 @@ def running_throttle(origin: str, faults: Faults | None = None) -> Iterator[Thro
         yield proxy
     finally:
         close()
-
-
-async def _listen(proxy: Throttle) -> asyncio.Server:
-    server = await asyncio.start_server(
-        proxy.serve, "127.0.0.1", 0, limit=_HEAD_LIMIT, backlog=1024
-    )
-    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    return server
-
-
-async def _end(server: asyncio.Server) -> None:
-    """Stop listening and drop what is under way."""
-    server.close()
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    await asyncio.sleep(0)  # lets transports close their sockets
-
-
-async def _read_head(reader: asyncio.StreamReader) -> _Head:
-    raw = await reader.readuntil(b"\r\n\r\n")
-    first_line, *lines = raw.decode("latin-1").split("\r\n")
-    pairs = (line.partition(":") for line in lines if line)
-    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    return _Head(raw, first_line, headers)
-
-
-async def _send(
-    request: _Head, reader: asyncio.StreamReader, requests: asyncio.StreamWriter
-) -> None:
-    """Send a request and its body on."""
-    requests.write(request.raw)
-    left = request.length or 0
-    while left:
-        piece = await reader.read(min(_PIECE, left))
-        if not piece:
-            raise ConnectionResetError
-        requests.write(piece)
-        await requests.drain()
-        left -= len(piece)
-
-
-async def _slow_down(
-    request: _Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> bool:
-    """Answer 503; a request with a body ends its connection, as it was not read."""
-    close = bool(request.length)
-    writer.write(
-        b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\n"
-        + (b"Connection: close\r\n" if close else b"")
-        + f"Content-Length: {len(_SLOW_DOWN)}\r\n\r\n".encode()
-    )
-    writer.write(b"" if request.first_line.startswith("HEAD ") else _SLOW_DOWN)
-    await writer.drain()
-    return not close
