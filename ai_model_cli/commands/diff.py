@@ -41,8 +41,8 @@ def command(
         newer = registry.open(to_model_id or model_id, to)
         found = compare(older.manifest, newer.manifest)
     document = {
-        "from": {"model_id": older.info.model_id, "version": older.info.version},
-        "to": {"model_id": newer.info.model_id, "version": newer.info.version},
+        "from": {"model_id": older.model_id, "version": older.name},
+        "to": {"model_id": newer.model_id, "version": newer.name},
         **dataclasses.asdict(found),
     }
     invocation.answer(document, _lines(found))

@@ -11,7 +11,6 @@ from ai_model_cli.text import count, human_size, table
 
 if TYPE_CHECKING:
     from ai_model.version import Version
-
     from ai_model_format.layers import LayerNode
 
 _HEAD = ("LAYER", ">TENSORS", ">SIZE", "DTYPES", "SHAPE")
@@ -48,9 +47,9 @@ def command(invocation: Invocation, model_id: str, ref: str, depth: int) -> None
 
 
 def _lines(version: "Version", tree: "LayerNode", depth: int) -> Iterator[str]:
-    shapes = {t.name: str(list(t.shape)) for _, t in version.tensors()}
-    name = f"{version.info.model_id} {version.info.version}"
-    yield f"{name}: {count(tree.tensors, 'tensor')}, {human_size(tree.size)}"
+    shapes = {t.name: str(list(t.shape)) for file in version.files for t in file.tensors}
+    what = f"{count(tree.tensors, 'tensor')}, {human_size(tree.size)}"
+    yield f"{version.model_id} {version.name}: {what}"
     if tree.tensors:
         yield from table(_HEAD, list(_rows(tree, shapes, "", depth)))
     for group, patterns in version.info.metadata.groups.items():
@@ -74,18 +73,19 @@ def _rows(
 
 def _document(version: "Version", tree: "LayerNode", depth: int) -> dict[str, Any]:
     return {
-        "model_id": version.info.model_id,
-        "version": version.info.version,
-        "manifest_digest": version.info.manifest_digest,
+        "model_id": version.model_id,
+        "version": version.name,
+        "manifest_digest": version.digest,
         "tensors": [
             {
-                "file": path,
+                "file": file.path,
                 "name": tensor.name,
                 "dtype": tensor.dtype,
                 "shape": list(tensor.shape),
-                "size": tensor.end - tensor.start,
+                "size": tensor.range.size,
             }
-            for path, tensor in version.tensors()
+            for file in version.files
+            for tensor in file.tensors
         ],
         "groups": version.info.metadata.groups,
         "layers": _branches(tree, depth),
