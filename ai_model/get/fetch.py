@@ -1,0 +1,219 @@
+"""Fetches ranges of objects, verifies each chunk as it arrives, writes it at its place.
+
+An answer that is not exactly what was asked for is never used: not 206, another
+``Content-Range``, encoded, shorter, or of another stored object. Bytes with the wrong
+digest are asked for once more, past the edge where there is one, and then given up.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+
+import httpx
+
+from ai_model.errors import CorruptBytes, service_problem
+from ai_model.get.plan import Piece, RangeRequest
+from ai_model.get.source import Address, Source
+from ai_model.get.targets import Target
+from ai_model.progress import Meter
+from ai_model.retry import (
+    RETRIED_STATUSES,
+    Interrupted,
+    Retrier,
+    RetryPolicy,
+    TryAgain,
+    retry_after_s,
+)
+from ai_model.session import RequestCounter
+from ai_model.transport import read_into
+from ai_model_format.byte_range import ByteRange, parse_content_range
+from ai_model_format.digest import digest_from_raw
+
+BUFFER_SIZE = 1024 * 1024
+_TIMEOUT = httpx.Timeout(connect=15.0, read=20.0, write=20.0, pool=60.0)
+_URL_REFUSED = frozenset({401, 403, 404, 410})
+
+
+class Fetcher:
+    """Fetches requests into targets. Safe to use from threads.
+
+    Attributes:
+        bytes_received: bodies, gaps and repeats included.
+    """
+
+    def __init__(
+        self,
+        client: httpx.Client,
+        source: Source,
+        targets: Sequence[Target],
+        *,
+        policy: RetryPolicy,
+        counter: RequestCounter,
+        meter: Meter,
+        stopped: threading.Event,
+    ) -> None:
+        self.bytes_received = 0
+        self._client = client
+        self._source = source
+        self._targets = targets
+        self._counter = counter
+        self._meter = meter
+        self._stopped = stopped
+        self._retrier = Retrier(policy, stopped=stopped, note=meter.note)
+        self._local = threading.local()
+        self._lock = threading.Lock()
+
+    def fetch(self, request: RangeRequest) -> None:
+        """Bring all pieces of a request.
+
+        Raises:
+            CorruptBytes: the store's bytes have another digest.
+            NetworkError: nobody answers, or not as HTTP demands.
+            ObjectMoved: the layout changed; plan again.
+        """
+        bad = self._fetch(request, past_edge=False)
+        for offset, piece in bad:
+            self._meter.note(f"A chunk of {piece.file.path} arrived damaged; asking again")
+            again = RangeRequest(request.object, ((offset, piece),))
+            if self._fetch(again, past_edge=True):
+                raise CorruptBytes(piece.file.path, piece.tensors())
+
+    def _fetch(self, request: RangeRequest, *, past_edge: bool) -> list[tuple[int, Piece]]:
+        """Fetch a request, going on behind the last whole piece when an answer breaks off.
+
+        Returns:
+            The pieces that arrived with another digest.
+        """
+        stream = _Progress(list(request.pieces))
+        self._retrier.call(
+            lambda: self._attempt(request, stream, past_edge=past_edge),
+            what=f"Fetching {request.pieces[0][1].file.path}",
+            on_failure=stream.went_on,
+        )
+        return stream.bad
+
+    def _attempt(self, request: RangeRequest, stream: "_Progress", *, past_edge: bool) -> None:
+        # an edge that answers nonsense is passed by on the second try
+        address = self._source.address(request.object, past_edge=past_edge or stream.failed)
+        with self._open(address, stream.range(), request) as response:
+            etag = response.headers.get("etag", "")
+            position = stream.range().start
+            for offset, piece in list(stream.left):
+                for _gap in self._receive(response, offset - position):
+                    pass
+                if self._take(response, piece):
+                    self._source.trust_etag(request.object, etag)
+                else:
+                    stream.bad.append((offset, piece))
+                stream.done_one()
+                position = offset + piece.size
+
+    @contextmanager
+    def _open(
+        self, address: Address, wanted: ByteRange, request: RangeRequest
+    ) -> Iterator[httpx.Response]:
+        if self._stopped.is_set():
+            raise Interrupted
+        self._counter.add()
+        headers = {"range": wanted.http_header(), "accept-encoding": "identity"}
+        with self._client.stream("GET", address.url, headers=headers, timeout=_TIMEOUT) as response:
+            if response.status_code in _URL_REFUSED:
+                self._source.refused(address)
+            check_answer(response, wanted, address.size)
+            if not self._source.check_etag(request.object, response.headers.get("etag", "")):
+                raise TryAgain("the answer is of another object than before")
+            yield response
+
+    def _take(self, response: httpx.Response, piece: Piece) -> bool:
+        """Receive a piece, write it where it goes, and say whether its digest is right."""
+        hasher = sha256()
+        received = 0
+        for data in self._receive(response, piece.size):
+            hasher.update(data)  # while it is hot in the processor's cache
+            for place in piece.places:
+                self._targets[place.output].write(place.offset + received, data)
+            received += len(data)
+        good = digest_from_raw(hasher.digest()) == piece.digest
+        if good:
+            self._meter.add(piece.size)
+        return good
+
+    def _receive(self, response: httpx.Response, size: int) -> Iterator[memoryview]:
+        """Yield the next ``size`` bytes of a body in pieces that share one buffer."""
+        buffer = self._buffer()
+        while size:
+            count = read_into(response, buffer[:size])
+            if not count:
+                raise TryAgain("the answer broke off")
+            if self._stopped.is_set():
+                raise Interrupted
+            with self._lock:
+                self.bytes_received += count
+            size -= count
+            yield buffer[:count]
+
+    def _buffer(self) -> memoryview:
+        if not hasattr(self._local, "buffer"):
+            self._local.buffer = memoryview(bytearray(BUFFER_SIZE))
+        buffer: memoryview = self._local.buffer
+        return buffer
+
+
+def check_answer(response: httpx.Response, wanted: ByteRange, object_size: int) -> None:
+    """Check that an answer's head is exactly what was asked for.
+
+    Raises:
+        TryAgain: it is not, or the server is busy.
+        ServiceProblem: the server refuses for good.
+    """
+    status = response.status_code
+    if status != 206:
+        raise _refusal(response, status)
+    try:
+        found, whole = parse_content_range(response.headers.get("content-range", ""))
+    except ValueError as error:
+        raise TryAgain(str(error)) from error
+    if found != wanted or whole not in (None, object_size):
+        raise TryAgain(f"asked for {wanted.http_header()} of {object_size}, got {found} of {whole}")
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise TryAgain("the answer is encoded although identity was asked for")
+    if response.headers.get("content-length", str(wanted.size)) != str(wanted.size):
+        raise TryAgain("the answer has another length than its range")
+
+
+def _refusal(response: httpx.Response, status: int) -> Exception:
+    reason = f"the store answered {status} to a request for a range"
+    if response.is_success or response.is_redirect:
+        return TryAgain(f"{reason}; a proxy on the way may not understand ranges")
+    problem = service_problem(status, {"detail": f"Reading failed: {reason}."})
+    if status in RETRIED_STATUSES or status in _URL_REFUSED:
+        return TryAgain(reason, retry_after_s=retry_after_s(response), final=problem)
+    return problem
+
+
+class _Progress:
+    """How far a request is, over all its tries."""
+
+    def __init__(self, pieces: list[tuple[int, Piece]]) -> None:
+        self.left = pieces
+        self.bad: list[tuple[int, Piece]] = []
+        self.failed = False
+        self._done = 0
+        self._done_before = 0
+
+    def range(self) -> ByteRange:
+        """Return the bytes that are still wanted."""
+        offset, piece = self.left[-1]
+        return ByteRange(self.left[0][0], offset + piece.size)
+
+    def done_one(self) -> None:
+        """Count the first piece that is left as received."""
+        del self.left[0]
+        self._done += 1
+
+    def went_on(self) -> bool:
+        """Say whether pieces were received since this was asked last."""
+        went_on, self._done_before = self._done > self._done_before, self._done
+        self.failed = True
+        return went_on

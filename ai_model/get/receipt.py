@@ -1,0 +1,69 @@
+"""The receipt: what a directory holds, so that it can be verified later. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ai_model.get.select import Selection
+from ai_model.results import GotFile
+from ai_model.version import Version
+
+SCHEMA = 1
+
+
+def merge_receipt(
+    before: dict[str, Any] | None,
+    version: Version,
+    selection: Selection,
+    files: Sequence[GotFile],
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the receipt after a get, and paths that an earlier get of other bytes left.
+
+    Files of an earlier get of the same version stay in the receipt.
+    """
+    entries = {file.path: {**file.to_json(), "selection": selection.to_json()} for file in files}
+    earlier = {entry["path"]: entry for entry in _entries(before)}
+    others = {path: entry for path, entry in earlier.items() if path not in entries}
+    same = before is not None and before.get("manifest_digest") == version.digest
+    if same:
+        entries |= others
+    receipt = {
+        "schema": SCHEMA,
+        "endpoint": version.api.config.endpoint,
+        "model_id": version.model_id,
+        "version": version.name,
+        "manifest_digest": version.digest,
+        "files": [entries[path] for path in sorted(entries)],
+    }
+    return receipt, [] if same else sorted(others)
+
+
+def _entries(receipt: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Return the entries that can be read; anybody may have edited the file."""
+    files = (receipt or {}).get("files")
+    return [
+        entry
+        for entry in (files if isinstance(files, list) else [])
+        if isinstance(entry, dict) and isinstance(entry.get("path"), str)
+    ]
+
+
+def read_selections(receipt: dict[str, Any]) -> dict[Selection, set[str]]:
+    """Return the paths that each selection of a receipt wrote.
+
+    Raises:
+        ValueError: the receipt cannot be read.
+    """
+    found: dict[Selection, set[str]] = {}
+    for entry in _entries(receipt):
+        found.setdefault(_selection(entry.get("selection")), set()).add(entry["path"])
+    return found
+
+
+def _selection(value: Any) -> Selection:
+    if not isinstance(value, dict):
+        raise ValueError("a file has no selection")
+    texts = [value.get(key) for key in ("layers", "exclude", "files")]
+    if not all(isinstance(t, list) and all(isinstance(x, str) for x in t) for t in texts):
+        raise ValueError("a selection is not lists of texts")
+    layers, exclude, files = (tuple(text) for text in texts if text is not None)
+    return Selection(layers, exclude, files, bool(value.get("weights_only")))

@@ -1,0 +1,137 @@
+"""Copies chunks that lie on this machine, and checks chunks that lie in place, by hashing them."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from ai_model.get.fetch import BUFFER_SIZE
+from ai_model.get.holdings import Holding
+from ai_model.get.plan import Piece, Place
+from ai_model.get.targets import FileTarget, Target
+from ai_model.parallel import run_parallel
+from ai_model.progress import Meter
+from ai_model.retry import Interrupted
+from ai_model_format.digest import Digest, digest_from_raw
+
+Sink = Callable[[int, memoryview], None]
+
+
+class Reuser:
+    """Reads local files, several at a time.
+
+    Args:
+        workers: how many threads read and hash.
+        meter: told of bytes that were right.
+        stopped: looked at between buffers.
+    """
+
+    def __init__(self, *, workers: int, meter: Meter, stopped: threading.Event) -> None:
+        self._workers = workers
+        self._meter = meter
+        self._stopped = stopped
+        self._local = threading.local()
+
+    def in_place(
+        self, wanted: Sequence[tuple[Place, Piece]], targets: Mapping[int, Target]
+    ) -> set[Place]:
+        """Return the places whose bytes are right already."""
+        good: set[Place] = set()
+
+        def work(item: tuple[Place, Piece]) -> None:
+            place, piece = item
+            if self._hash(targets[place.output], place.offset, piece, _nowhere):
+                good.add(place)
+
+        run_parallel(wanted, work, workers=self._workers, stopped=self._stopped)
+        return good
+
+    def copy(
+        self,
+        pieces: Sequence[Piece],
+        holdings: Mapping[Digest, Sequence[Holding]],
+        targets: Sequence[Target],
+    ) -> list[Piece]:
+        """Copy the pieces that are held somewhere.
+
+        Returns:
+            The pieces that are not, or whose bytes turned out to be others.
+        """
+        sources = _Sources()
+        left: list[Piece] = []
+
+        def work(piece: Piece) -> None:
+            for holding in holdings.get(piece.digest, ()):
+                if self._copy(piece, holding, sources, targets):
+                    return
+            left.append(piece)
+
+        try:
+            run_parallel(pieces, work, workers=self._workers, stopped=self._stopped)
+        finally:
+            sources.close()
+        return left
+
+    def _copy(
+        self, piece: Piece, holding: Holding, sources: "_Sources", targets: Sequence[Target]
+    ) -> bool:
+        source = sources.open(holding.source)
+        if source is None:
+            return False
+
+        def write(done: int, data: memoryview) -> None:
+            for place in piece.places:
+                targets[place.output].write(place.offset + done, data)
+
+        return self._hash(source, holding.offset, piece, write)
+
+    def _hash(self, source: Target, offset: int, piece: Piece, sink: Sink) -> bool:
+        """Hash a piece's bytes while passing them on, and say whether they are right."""
+        hasher = sha256()
+        buffer = self._buffer()
+        for done in range(0, piece.size, BUFFER_SIZE):
+            if self._stopped.is_set():
+                raise Interrupted
+            data = buffer[: min(BUFFER_SIZE, piece.size - done)]
+            if not source.read_into(offset + done, data):
+                return False
+            hasher.update(data)
+            sink(done, data)
+        good = digest_from_raw(hasher.digest()) == piece.digest
+        if good:
+            self._meter.add(piece.size)
+        return good
+
+    def _buffer(self) -> memoryview:
+        if not hasattr(self._local, "buffer"):
+            self._local.buffer = memoryview(bytearray(BUFFER_SIZE))
+        buffer: memoryview = self._local.buffer
+        return buffer
+
+
+class _Sources:
+    """Local files that are copied from, each opened once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, FileTarget | None] = {}
+        self._lock = threading.Lock()
+
+    def open(self, path: str) -> FileTarget | None:
+        """Return an open file, ``None`` where it cannot be opened."""
+        with self._lock:
+            if path not in self._files:
+                try:
+                    self._files[path] = FileTarget(Path(path), writable=False)
+                except OSError:
+                    self._files[path] = None
+            return self._files[path]
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            if file is not None:
+                file.close()
+
+
+def _nowhere(_done: int, _data: memoryview) -> None:
+    """Take bytes that only have to be hashed."""

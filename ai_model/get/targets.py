@@ -1,0 +1,115 @@
+"""What pieces are written to: open files, or memory for the few bytes of structure."""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ai_model.errors import AiModelError, DiskFull
+
+
+class Target(Protocol):
+    """Bytes at offsets. Safe to use from threads on different ranges."""
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Write all of ``data``."""
+
+    def read_into(self, offset: int, buffer: memoryview) -> bool:
+        """Fill ``buffer``; ``False`` where there are not so many bytes."""
+
+
+class MemoryTarget:
+    """Bytes in memory."""
+
+    def __init__(self, size: int) -> None:
+        self.data = bytearray(size)
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Write all of ``data``."""
+        self.data[offset : offset + len(data)] = data
+
+    def read_into(self, offset: int, buffer: memoryview) -> bool:
+        """Fill ``buffer``."""
+        buffer[:] = self.data[offset : offset + len(buffer)]
+        return True
+
+
+class FileTarget:
+    """An open file.
+
+    Attributes:
+        path: its name, for errors.
+    """
+
+    def __init__(self, path: Path, *, writable: bool) -> None:
+        self.path = path
+        flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
+        self._descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+    def resize(self, size: int) -> None:
+        """Give the file its final size."""
+        os.ftruncate(self._descriptor, size)
+
+    def write(self, offset: int, data: memoryview) -> None:
+        """Write all of ``data``.
+
+        Raises:
+            DiskFull: no room is left.
+        """
+        try:
+            while data:
+                written = os.pwrite(self._descriptor, data, offset)
+                offset += written
+                data = data[written:]
+        except OSError as error:
+            raise disk_trouble(self.path, error, needed=len(data)) from error
+
+    def read_into(self, offset: int, buffer: memoryview) -> bool:
+        """Fill ``buffer``; ``False`` where the file ends before."""
+        while buffer:
+            count = os.preadv(self._descriptor, [buffer], offset)
+            if not count:
+                return False
+            offset += count
+            buffer = buffer[count:]
+        return True
+
+    def sync(self) -> None:
+        """Make the bytes durable.
+
+        Raises:
+            DiskFull: no room is left.
+        """
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise disk_trouble(self.path, error, needed=1) from error
+
+    def close(self) -> None:
+        """Close the file; a second time does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def close_all(targets: Sequence[FileTarget]) -> None:
+    """Close files."""
+    for target in targets:
+        target.close()
+
+
+def disk_trouble(path: Path, error: OSError, *, needed: int) -> AiModelError:
+    """Return the sentence for a write that failed. Pure but for asking how much is free."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return DiskFull(path.parent, needed=needed, free=free_bytes(path.parent))
+    return AiModelError(f"{path} cannot be written: {error.strerror}.")
+
+
+def free_bytes(directory: Path) -> int:
+    """Return how many bytes this user may still write to a directory's disk."""
+    try:
+        room = os.statvfs(directory)
+    except OSError:
+        return 0
+    return room.f_bavail * room.f_frsize
