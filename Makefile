@@ -55,7 +55,8 @@ snapshots: $(VENV)/check.stamp ## write the reviewed snapshots of --help anew
 
 .PHONY: bench
 bench: $(VENV)/torch.stamp ## print the figures that the README states
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit; done
+	$(BIN)/python -m benchmarks.start_up
+	$(BIN)/python -m benchmarks
 
 # The lists name versions and hashes, never where packages come from.
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
@@ -96,7 +97,7 @@ $(VENV)/check.stamp: requirements/check.txt $(VENV)/run.stamp
 # torch comes by plain pip and without a hash: which build fits differs by machine. The lists
 # hold what it needs, as constraints and installed before it.
 $(VENV)/torch.stamp: $(VENV)/check.stamp
-	@sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' requirements/check.txt >$(VENV)/constraints.txt
+	@sed -n '/^[a-zA-Z].*==/s/ *\\$$//p' requirements/check.txt >$(VENV)/constraints.txt
 	@echo 'Installing $(TORCH) ...'
 	@$(INSTALL) --constraint $(VENV)/constraints.txt $(TORCH) $(OR_SAY)
 	@touch $@

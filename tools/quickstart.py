@@ -68,8 +68,7 @@ def serving(folder: Path) -> Iterator[dict[str, str]]:
     try:
         print(f"ready at {endpoint_of(server, folder / 'serve.log')}\n", flush=True)
         kept = {key: text for key, text in os.environ.items() if not key.startswith("AI_MODEL_")}
-        settings = folder / "registry" / "client.toml"
-        yield {**kept, "AI_MODEL_CONFIG": str(settings), "AI_MODEL_CACHE": str(folder / "cache")}
+        yield {**kept, "AI_MODEL_CONFIG": str(folder / "registry" / "client.toml")}
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(STOP_TIMEOUT_S)
@@ -88,21 +87,23 @@ def endpoint_of(server: subprocess.Popen[str], log: Path) -> str:
 def show(folder: Path, environment: dict[str, str]) -> None:
     """Push, look, get the encoder, verify, load."""
 
-    def run(*arguments: str) -> None:
+    def run(machine: str, *arguments: str) -> None:
         print_command(arguments)
-        subprocess.run([COMMAND, *arguments], cwd=folder, env=environment, check=True)
-        print()
+        # A cache of its own stands for another machine, which holds none of the bytes yet.
+        here = {**environment, "AI_MODEL_CACHE": str(folder / machine)}
+        subprocess.run([COMMAND, *arguments], cwd=folder, env=here, check=True)
+        print(flush=True)
 
     say("Push a real model, all-MiniLM-L6-v2, as it stands on disk.")
     model = ("--model-id", "minilm", "--version", "v1")
-    run("push", "model.safetensors", *model, "--alias", "production")
+    run("trainer", "push", "model.safetensors", *model, "--alias", "production")
     say("What is in it?")
-    run("layers", *model)
-    say("A server needs only the encoder. Only its bytes travel.")
-    run("get", "--model-id", "minilm", "--version", "production", "--layers", "encoder",
-        "--output", "encoder")  # fmt: skip
-    say("Is what lies on disk what the registry holds? Every byte is hashed again.")
-    run("verify", "encoder")
+    run("trainer", "layers", *model)
+    say("Another machine needs only the encoder. Only its bytes travel.")
+    production = ("--model-id", "minilm", "--version", "production")
+    run("server", "get", *production, "--layers", "encoder", "--output", "encoder")
+    say("Is what lies there what the registry holds? Every byte is hashed again.")
+    run("server", "verify", "encoder")
     compare(folder / "model.safetensors", folder / "encoder" / "model.safetensors")
 
 
