@@ -17,6 +17,7 @@ MAX_OPCODES = 5_000_000
 MAX_CONTAINERS = 1_500_000
 MAX_NESTED_MARKS = 10_000
 _MAX_INTEGER_BYTES = 1024
+_U16, _U32, _I32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
 
 _RUNS_CODE = frozenset(
     """
@@ -122,10 +123,13 @@ class _Reader:
         self.at = end + 1
         return text
 
-    def contain(self, node: Any) -> None:
+    def count_container(self) -> None:
         self.containers += 1
         if self.containers > MAX_CONTAINERS:
             raise UnusualPickle(f"the pickle has more than {MAX_CONTAINERS} containers")
+
+    def contain(self, node: Any) -> None:
+        self.count_container()
         self.stack.append(node)
 
     def pop_mark(self) -> list[Any]:
@@ -158,10 +162,12 @@ class _Reader:
         self.at += 1
 
     def two_byte_integer(self) -> None:
-        self.stack.append(self.number(2))
+        self.stack.append(_U16.unpack_from(self.data, self.at)[0])
+        self.at += 2
 
     def integer(self) -> None:
-        self.stack.append(int.from_bytes(self.take(4), "little", signed=True))
+        self.stack.append(_I32.unpack_from(self.data, self.at)[0])
+        self.at += 4
 
     def long_integer(self, size_bytes: int) -> None:
         size = self.number(size_bytes)
@@ -171,6 +177,14 @@ class _Reader:
 
     def real(self) -> None:
         self.stack.append(struct.unpack(">d", self.take(8))[0])
+
+    def common_text(self) -> None:
+        data, at = self.data, self.at
+        start = at + 4
+        self.at = end = start + int(_U32.unpack_from(data, at)[0])
+        if end > len(data):
+            self.fail("text reaches behind the end")
+        self.stack.append(data[start:end].decode("utf-8", "surrogatepass"))
 
     def text(self, size_bytes: int) -> None:
         self.stack.append(self.take(self.number(size_bytes)).decode("utf-8", "surrogatepass"))
@@ -189,11 +203,11 @@ class _Reader:
     # Containers
 
     def counted_tuple(self, size: int) -> None:
-        if len(self.stack) < size:
+        stack = self.stack
+        if len(stack) < size:
             self.fail("the stack is too short for a tuple")
-        items = tuple(self.stack[-size:])
-        del self.stack[-size:]
-        self.contain(items)
+        stack[-size:] = [tuple(stack[-size:])]
+        self.count_container()
 
     def marked_tuple(self) -> None:
         self.contain(tuple(self.pop_mark()))
@@ -308,11 +322,13 @@ class _Reader:
 
     # Memo and frame
 
-    def get(self, size: int) -> None:
-        self.stack.append(self.memo[self.number(size)])
+    def long_get(self) -> None:
+        self.stack.append(self.memo[_U32.unpack_from(self.data, self.at)[0]])
+        self.at += 4
 
-    def put(self, size: int) -> None:
-        self.memo[self.number(size)] = self.stack[-1]
+    def long_put(self) -> None:
+        self.memo[_U32.unpack_from(self.data, self.at)[0]] = self.stack[-1]
+        self.at += 4
 
     def short_get(self) -> None:
         self.stack.append(self.memo[self.data[self.at]])
@@ -363,7 +379,7 @@ _BY_OPCODE: dict[bytes, Callable[[_Reader], None]] = {
     b"\x8b": lambda reader: reader.long_integer(4),
     b"G": _Reader.real,
     b"\x8c": lambda reader: reader.text(1),
-    b"X": lambda reader: reader.text(4),
+    b"X": _Reader.common_text,
     b"\x8d": lambda reader: reader.text(8),
     b"C": lambda reader: reader.raw(1),
     b"B": lambda reader: reader.raw(4),
@@ -394,9 +410,9 @@ _BY_OPCODE: dict[bytes, Callable[[_Reader], None]] = {
     b"b": _Reader.build,
     b"Q": _Reader.persistent,
     b"h": _Reader.short_get,
-    b"j": lambda reader: reader.get(4),
+    b"j": _Reader.long_get,
     b"q": _Reader.short_put,
-    b"r": lambda reader: reader.put(4),
+    b"r": _Reader.long_put,
     b"\x94": _Reader.memoize,
     b"\x80": _Reader.protocol,
     b"\x95": _Reader.frame,

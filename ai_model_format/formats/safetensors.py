@@ -7,7 +7,6 @@ hold. Names are data and never become paths here.
 """
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -25,12 +24,11 @@ from ai_model_format.formats.interface import (
     check_tensor_name,
     check_tensors_known,
 )
+from ai_model_format.formats.strict_json import InvalidJson, TooManyParts, parse_object
 from ai_model_format.manifest import Tensor
 
 MAX_HEADER_SIZE = 100_000_000
 """Bytes; the safetensors library has the same limit."""
-_MAX_MARKS = 16 * MAX_TENSORS
-"""Of ``[``, ``{`` and ``,`` in a header: each may cost an object in memory."""
 _LENGTH_SIZE = 8
 _METADATA = "__metadata__"
 
@@ -99,35 +97,16 @@ def _header_end(read: ReadRange, size: int) -> int:
 def _parse_header(data: bytes) -> dict[str, Any]:
     if not data.startswith(b"{"):
         _invalid("the header at offset 8 does not start with '{'")
-    if sum(data.count(mark) for mark in (b"[", b"{", b",")) > _MAX_MARKS:
-        raise NotIndexable(Safetensors.name, f"the header holds more than {MAX_TENSORS} tensors")
     try:
-        value = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant
-        )
-    except InvalidWeightFile:
-        raise
-    except RecursionError:
-        _invalid("the header is nested too deep")
-    except ValueError as error:
-        _invalid(f"the header is not JSON: {error}")
+        value = parse_object(data)
+    except InvalidJson as error:
+        _invalid(f"the header at offset 8: {error}")
+    except TooManyParts as error:
+        raise NotIndexable(Safetensors.name, f"the header at offset 8: {error}") from error
     if len(value) > MAX_TENSORS + 1:
         raise NotIndexable(Safetensors.name, f"the header holds more than {MAX_TENSORS} tensors")
     _check_metadata(value.get(_METADATA, {}))
-    return dict(value)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        twice = next(key for key, count in counts.items() if count > 1)
-        _invalid(f"the header names {twice[:200]!r} twice")
-    return members
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    _invalid(f"the header holds {text}, which is not JSON")
+    return value
 
 
 def _check_metadata(metadata: Any) -> None:

@@ -53,6 +53,7 @@ _DTYPES = {
     "float4_e2m1fn_x2": "F4_X2",
 }
 _OTHER_SIZES = {"C32": 4, "C128": 16, "QI8": 1, "QU8": 1, "QI32": 4, "F4_X2": 1}
+_REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_qtensor")
 _PARAMETERS = ("_rebuild_parameter", "_rebuild_parameter_with_state")
 
 
@@ -116,8 +117,13 @@ def storage_key(persistent_id: Any) -> str:
     Raises:
         InvalidTensor: it is no such tuple.
     """
-    match persistent_id:
-        case ("storage", Global(), str(key), str(), int(count)) if 0 <= count <= MAX_ELEMENTS:
+    if isinstance(persistent_id, tuple) and len(persistent_id) == 5:
+        word, kind, key, location, count = persistent_id
+        if (
+            (word == "storage" and isinstance(kind, Global))
+            and (isinstance(key, str) and isinstance(location, str))
+            and (type(count) is int and 0 <= count <= MAX_ELEMENTS)
+        ):
             return key
     raise InvalidTensor("a persistent id does not name a storage")
 
@@ -136,24 +142,21 @@ def _storage(node: Persistent) -> tuple[str, str, int]:
 def _rebuilt(function: Any, arguments: tuple[Any, ...]) -> View | None:
     if not isinstance(function, Global) or function.module != "torch._utils":
         return None
-    match function.name, arguments:
-        case (
-            "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_qtensor",
-            (Persistent() as storage, offset, shape, stride, *_),
-        ):
-            return _view(storage, None, offset, shape, stride)
-        case (
-            "_rebuild_tensor_v3",
-            (Persistent() as storage, offset, shape, stride, _, _, Global() as dtype, *_),
-        ):
-            return _view(storage, dtype, offset, shape, stride)
+    if len(arguments) < 4 or not isinstance(arguments[0], Persistent):
+        return None
+    if function.name in _REBUILD:
+        return _view(*arguments[:4], named=None)
+    if function.name == "_rebuild_tensor_v3" and len(arguments) > 6:
+        return _view(*arguments[:4], named=arguments[6])
     return None
 
 
-def _view(storage: Persistent, named: Global | None, offset: Any, shape: Any, stride: Any) -> View:
+def _view(storage: Persistent, offset: Any, shape: Any, stride: Any, *, named: Any) -> View:
     dtype, key, count = _storage(storage)
     storage_size = count * itemsize(dtype)
     if named is not None:
+        if not isinstance(named, Global):
+            raise InvalidTensor("its dtype is no name")
         if named.module != "torch" or named.name not in _DTYPES:
             raise UnusualTensor(f"type {named.module}.{named.name} is not known"[:300])
         dtype = _DTYPES[named.name]
