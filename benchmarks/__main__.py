@@ -1,11 +1,12 @@
 """``python -m benchmarks``: measure, print tables and bars, keep the figures as JSON."""
 
 import argparse
+import shlex
 import sys
 import traceback
 from pathlib import Path
 
-from benchmarks.core.report import BAR_COLUMNS, Report, machine, save, table
+from benchmarks.core.report import Report, bars_table, machine, save, table
 from benchmarks.core.stage import Options, Stage, say
 from benchmarks.peers import ALL as PEERS
 from benchmarks.work import ALL as WORK
@@ -22,6 +23,7 @@ def main() -> int:
         return 0
     size = asked.size or (UNITS["GiB"] * 2 if asked.full else UNITS["MiB"] * 256)
     options = Options(size, asked.repeat, asked.full, asked.place)
+    command = shlex.join(("python", "-m", "benchmarks", *sys.argv[1:]))
     ran_on, reports = machine(), []
     with Stage(options) as stage:
         for name in asked.only or WORK:
@@ -29,9 +31,9 @@ def main() -> int:
             reports.append(_measured(name, stage))
             print(reports[-1].text(), flush=True)
     bars = [bar for report in reports for bar in report.bars]
-    print("\n## bars\n\n" + table(BAR_COLUMNS, (bar.cells() for bar in bars)))
+    print("\n## bars\n\n" + bars_table(reports))
     print(f"{options.size} bytes, {options.repeat} rounds, {ran_on}")
-    print(f"kept as {save(reports, options, ran_on)}")
+    print(f"kept as {save(reports, options, ran_on, command)}")
     broken = [report.work for report in reports if "error" in report.facts]
     return int(bool(broken) or not all(bar.met for bar in bars))
 

@@ -3,6 +3,7 @@
 Random bytes do not compress, so no peer gains or loses by trying to.
 """
 
+import hashlib
 import json
 import random
 from collections.abc import Iterator
@@ -47,6 +48,19 @@ def changed_bytes(path: Path) -> int:
 def selected_bytes(path: Path) -> int:
     """Return how many bytes ``A_TENTH`` selects."""
     return sum(list(_tensor_sizes(path).values())[: BLOCKS // 10 * len(PARTS)])
+
+
+def read_tensors(path: Path) -> dict[str, bytes]:
+    """Return the SHA-256 of each tensor's bytes, by name."""
+    digests = {}
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entries = json.loads(file.read(length))
+        for name, entry in entries.items():
+            start, end = entry["data_offsets"]
+            file.seek(8 + length + start)
+            digests[name] = hashlib.sha256(file.read(end - start)).digest()
+    return digests
 
 
 def is_tuned(number: int) -> bool:

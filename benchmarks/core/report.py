@@ -72,6 +72,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in padded)
 
 
+def bars_table(reports: Iterable[Report]) -> str:
+    """Return all bars as one table."""
+    return table(BAR_COLUMNS, (bar.cells() for report in reports for bar in report.bars))
+
+
 def slower(
     name: str, ours: Outcome, peer: Outcome, *, at_least: float, strictly: bool = False
 ) -> Bar:
@@ -120,19 +125,25 @@ def machine() -> dict[str, Any]:
     }
 
 
-def save(reports: Sequence[Report], options: Options, ran_on: dict[str, Any]) -> Path:
+def save(reports: Sequence[Report], options: Options, ran_on: dict[str, Any], command: str) -> Path:
     """Write the results as JSON and return where."""
     folder = CACHE / "results"
     folder.mkdir(parents=True, exist_ok=True)
     said = {"size": options.size, "repeat": options.repeat, "full": options.full}
-    value = {"machine": ran_on, "options": said, "reports": [_json(report) for report in reports]}
+    value = {
+        "command": command,
+        "machine": ran_on,
+        "options": said,
+        "bars": bars_table(reports),
+        "reports": [_json(report) for report in reports],
+    }
     path = folder / f"{ran_on['at'].replace(':', '')}.json"
     path.write_text(json.dumps(value, indent=1))
     return path
 
 
 def _json(report: Report) -> dict[str, Any]:
-    value = asdict(report)
+    value = {**asdict(report), "text": report.text()}
     for outcome, said in zip(report.outcomes, value["outcomes"], strict=True):
         for usage in said["runs"]:
             del usage["output"]

@@ -14,6 +14,7 @@ from benchmarks.work import (
     metadata,
     small_models,
     sparse_model,
+    start_up,
 )
 
 ALL: dict[str, Callable[[Stage], Report]] = {
@@ -27,4 +28,5 @@ ALL: dict[str, Callable[[Stage], Report]] = {
     "small-models": small_models.measure,
     "sparse-model": sparse_model.measure,
     "metadata": metadata.measure,
+    "start-up": start_up.measure,
 }

@@ -1,0 +1,91 @@
+"""Many machines in one process: each thread is a client of its own, with its own cache and target.
+
+Says ``ready`` and waits for a line on stdin, so that several such processes start at once; then
+prints one JSON object a client. A hundred processes would measure the start of Python a hundred
+times.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from benchmarks.clients import raw
+
+
+def get(model_id: str, version: str, folder: Path) -> int:
+    """Get a version as ``ai-model get`` does and return the bytes that were fetched."""
+    from ai_model import Registry
+
+    with Registry(cache_dir=folder / "cache") as registry:
+        return registry.get(model_id, version, output=folder / "out").bytes_fetched
+
+
+def get_raw(url: str, size: int, folder: Path) -> int:
+    """Fetch an object over raw sockets, hashed."""
+    folder.mkdir(parents=True)
+    raw.main(url, size, str(folder / "out"))
+    return size
+
+
+def timed(
+    client: Callable[[Path], int], folder: Path, go: threading.Event, turns: threading.Semaphore
+) -> None:
+    """Run one client and print what came of it."""
+    go.wait()
+    with turns:
+        _timed(client, folder)
+
+
+def _timed(client: Callable[[Path], int], folder: Path) -> None:
+    began = time.monotonic()
+    said: dict[str, object] = {"error": "", "bytes_fetched": 0}
+    try:
+        said["bytes_fetched"] = client(folder)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a failed client is a result
+        said["error"] = f"{type(error).__name__}: {error}"
+    ended = time.monotonic()
+    print(json.dumps({**said, "seconds": ended - began, "ended_at": ended}), flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Run the clients of this process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clients", type=int, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--model-id")
+    parser.add_argument("--version")
+    parser.add_argument("--url", help="fetch this over raw sockets instead")
+    parser.add_argument("--size", type=int)
+    parser.add_argument(
+        "--at-once", type=int, help="how many clients run at once; all if not given"
+    )
+    asked = parser.parse_args()
+    if asked.url:
+        client = partial(get_raw, asked.url, asked.size)
+    else:
+        import ai_model.get.run  # noqa: F401 - what a process of its own would have loaded
+
+        client = partial(get, asked.model_id, asked.version)
+    go, turns = threading.Event(), threading.Semaphore(asked.at_once or asked.clients)
+    threads = [
+        threading.Thread(target=timed, args=(client, asked.folder / str(number), go, turns))
+        for number in range(asked.clients)
+    ]
+    for thread in threads:
+        thread.start()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    go.set()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""A hundred clients at once: through the edge, and straight at an S3 that throttles."""
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.core.processes import Command, clean_environment, run
+from benchmarks.core.report import GIB, MIB, Report, at_most
+from benchmarks.core.stage import ROOT, Stage, say
+from benchmarks.peers.ours import MODEL
+from benchmarks.services import edge as edges
+from benchmarks.services.registry import PROGRAM, start
+
+CLIENTS = 100
+PROCESSES = 4
+RAW_AT_ONCE = 8
+THROTTLED_AT = 16
+VERSION = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Herd:
+    """What a hundred clients saw."""
+
+    seconds: list[float]
+    errors: list[str]
+    wall_s: float
+
+    @property
+    def slowest_s(self) -> float | None:
+        """Return the slowest client's seconds; ``None`` if one failed."""
+        return None if self.errors else max(self.seconds)
+
+
+def measure(stage: Stage) -> Report:
+    """Send the herd through the edge, then straight at the store."""
+    size = (64 if stage.options.full else 16) * MIB
+    report = Report("herd", f"{CLIENTS} clients get {size // MIB} MiB at once", work_bytes=size)
+    source = stage.model("herd", size=size)
+    _through_edge(stage, report, source)
+    _straight(stage, report, source)
+    return report
+
+
+def _through_edge(stage: Stage, report: Report, source: Path) -> None:
+    folder = stage.folder("herd-edge")
+    size = source.stat().st_size
+    origin = edges.start_origin(folder, stage.store.endpoint)
+    stage.serve(origin.server)
+    server, settings = edges.start_edge(folder / "edge", origin.url)
+    stage.serve(server)
+    env = _registry(stage, folder / "registry", origin, settings)
+    _push(stage, source, env)
+
+    before = origin.counts()["body_bytes"]
+    herd = _herd(stage, env, ("--model-id", MODEL, "--version", VERSION))
+    sent = origin.counts()["body_bytes"] - before
+    ideal_s = _ideal_s(stage, env, size)
+
+    report.facts |= {
+        "edge bandwidth, raw sockets that hash, GiB/s": CLIENTS * size / GIB / ideal_s,
+        "ideal s": ideal_s,
+        "median client s": statistics.median(herd.seconds) if herd.seconds else None,
+        "first error": herd.errors[0] if herd.errors else "none",
+    }
+    report.bars += [
+        at_most("origin bytes", sent / size, 1.05, of="copies of the model"),
+        at_most("failures through the edge", len(herd.errors), 0, of=f"{CLIENTS} clients"),
+        at_most("slowest client", herd.slowest_s, 1.5 * ideal_s, of="1.5 x ideal", unit=" s"),
+    ]
+
+
+def _straight(stage: Stage, report: Report, source: Path) -> None:
+    folder = stage.folder("herd-straight")
+    origin = edges.start_origin(
+        folder, stage.store.endpoint, "--max-concurrent", str(THROTTLED_AT), "--reset-rate", "0.01"
+    )
+    stage.serve(origin.server)
+    env = _registry(stage, folder / "registry", origin, {})
+    _push(stage, source, env)
+    herd = _herd(stage, env, ("--model-id", MODEL, "--version", VERSION))
+    counts = origin.counts()
+    report.facts |= {
+        "straight: 503 SlowDown answers": counts["slow_downs"],
+        "straight: resets": counts["resets"],
+        "straight: slowest client s": max(herd.seconds, default=None),
+        "straight: first error": herd.errors[0] if herd.errors else "none",
+    }
+    report.bars.append(
+        at_most(
+            f"failures straight at an S3 of {THROTTLED_AT} at once",
+            len(herd.errors),
+            0,
+            of=f"{CLIENTS} clients",
+        )
+    )
+
+
+def _registry(
+    stage: Stage, folder: Path, origin: edges.Origin, settings: dict[str, str]
+) -> dict[str, str]:
+    """Start a registry with a bucket of its own, whose clients reach the store by ``origin``."""
+    store = replace(stage.store, bucket=f"herd-{folder.parent.name}")
+    store.make_bucket()
+    server, env = start(folder, store, public_url=origin.url, settings=settings)
+    stage.serve(server)
+    return env
+
+
+def _push(stage: Stage, source: Path, env: dict[str, str]) -> None:
+    told = ("push", str(source), "--model-id", MODEL, "--version", VERSION, "--json")
+    cache = str(stage.folder("herd-cache"))
+    run([Command((PROGRAM, *told), {**env, "AI_MODEL_CACHE": cache})], stage.home)
+
+
+def _ideal_s(stage: Stage, env: dict[str, str], size: int) -> float:
+    """Return how long the edge, warm, needs for all models by raw sockets that hash and write.
+
+    A few at a time, which is when it is fastest.
+    """
+    told = (
+        "--url",
+        _edge_url(env),
+        "--size",
+        str(size),
+        "--at-once",
+        str(RAW_AT_ONCE // PROCESSES),
+    )
+    herd = _herd(stage, env, told)
+    if herd.errors:
+        raise RuntimeError(herd.errors[0])
+    return herd.wall_s
+
+
+def _edge_url(env: dict[str, str]) -> str:
+    """Return the URL of the model's one object at the edge, as the registry hands it out."""
+    request = urllib.request.Request(
+        f"{env['AI_MODEL_ENDPOINT']}/v1/models/{MODEL}/versions/{VERSION}/layout",
+        headers={"Authorization": f"Bearer {env['AI_MODEL_TOKEN']}"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        [stored] = json.load(answer)["objects"]
+    if not stored["origin_url"]:
+        raise RuntimeError("the registry hands out no edge")
+    return stored["url"]
+
+
+def _herd(stage: Stage, env: dict[str, str], told: Sequence[str]) -> Herd:
+    """Run all clients, spread over a few processes that start together."""
+    processes = [
+        subprocess.Popen(
+            (
+                *(sys.executable, "-m", "benchmarks.clients.herd", *told),
+                *("--clients", str(CLIENTS // PROCESSES)),
+                *("--folder", str(stage.target(f"herd-{number}"))),
+            ),
+            cwd=ROOT,
+            env={**clean_environment(stage.home), **env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(PROCESSES)
+    ]
+    for process in processes:
+        process.stdout.readline()  # loaded and ready
+    began = time.monotonic()
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    lines = [line for process in processes for line in process.communicate()[0].splitlines()]
+    said = [json.loads(line) for line in lines]
+    errors = [item["error"] for item in said if item["error"]]
+    errors += ["a client said nothing"] * (CLIENTS - len(said))
+    say(f"{CLIENTS} clients, {len(errors)} failed")
+    seconds = [item["seconds"] for item in said if not item["error"]]
+    return Herd(seconds, errors, max(item["ended_at"] for item in said) - began)

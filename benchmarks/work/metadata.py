@@ -1,0 +1,106 @@
+"""The metadata API as the registry grows: resolves a second, and how long answers take."""
+
+import json
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from benchmarks.core.processes import Command, run
+from benchmarks.core.report import Report, at_least, at_most
+from benchmarks.core.stage import Stage, say
+from benchmarks.peers.ours import AiModel
+from benchmarks.work.busy_day import percentile
+
+CLIENTS = Path(__file__).parents[1] / "clients"
+GROWTH = (500, 2000, 10_000)
+GROWTH_FULL = (2000, 20_000, 200_000)
+CHUNKS_EACH = 100
+"""So that 200,000 versions have 20 million chunks."""
+PER_MODEL = 200
+SECONDS = 4.0
+CONNECTIONS = 4
+
+
+def measure(stage: Stage) -> Report:
+    """Fill the database step by step and ask at each."""
+    growth = GROWTH_FULL if stage.options.full else GROWTH
+    report = Report("metadata", f"the API at {' / '.join(f'{n:,}' for n in growth)} versions")
+    peer = AiModel(stage, stage.store)
+    data_dir, filled, seen = stage.scratch / "registry", 0, {}
+    for versions in growth:
+        say(f"filling up to {versions:,} versions")
+        told = (str(data_dir / "postgres"), str(filled + 1), str(versions))
+        script = (sys.executable, "-W", "ignore", str(CLIENTS / "fill.py"))
+        chunks = str((versions - filled) * CHUNKS_EACH)
+        said = json.loads(run([Command((*script, *told, chunks))], stage.home).output)
+        filled = versions
+        report.facts[f"{versions:,} versions: filled in s"] = said["elapsed_s"]
+        report.facts[f"{versions:,} versions: table bytes"] = said["sizes"]
+        seen = _ask_all(stage, peer, versions)
+        for question, answer in seen.items():
+            report.facts[f"{versions:,} versions: {question}"] = answer
+        report.facts[f"{versions:,} versions: push of 1 MB, s"] = _push(stage, peer, versions)
+    report.bars = _bars(seen, growth[-1])
+    return report
+
+
+def _ask_all(stage: Stage, peer: AiModel, versions: int) -> dict[str, dict[str, float]]:
+    models = range(1, versions // PER_MODEL + 1)
+    step = max(1, versions // 2000)
+    named = [(_model(-(-v // PER_MODEL)), v) for v in range(1, versions + 1, step)]
+    questions = {
+        "resolve": [f"{model}/versions/v{v}" for model, v in named],
+        "resolve alias": [f"{_model(m)}/versions/production" for m in models],
+        "list models": ["?page_size=100", "?prefix=team-7/&page_size=100"],
+        "list versions": [f"{_model(m)}/versions?page_size=100" for m in models],
+        "find": [f"{_model(m)}/versions?param=epochs%3D7&page_size=100" for m in models],
+        "lineage": [f"{model}/versions/v{v}/lineage" for model, v in named],
+    }
+    return {name: _ask(stage, peer, paths) for name, paths in questions.items()}
+
+
+def _model(number: int) -> str:
+    return f"/team-{number % 20}/model-{number}"
+
+
+def _ask(stage: Stage, peer: AiModel, paths: list[str]) -> dict[str, float]:
+    """Ask for paths from several connections at once; say rate, times and the service's CPU."""
+    listed = stage.scratch / "paths.txt"
+    listed.write_text("\n".join(f"/v1/models{path}" for path in paths))
+    endpoint, token = urlsplit(peer.settings["AI_MODEL_ENDPOINT"]), peer.settings["AI_MODEL_TOKEN"]
+    where = (endpoint.hostname or "", str(endpoint.port), token)
+    how = (str(CONNECTIONS), str(SECONDS), str(listed))
+    before = stage.server_cpu_s()
+    command = Command((sys.executable, str(CLIENTS / "load.py"), *where, *how))
+    said = json.loads(run([command], stage.home).output)
+    cpu_s, times = stage.server_cpu_s() - before, said["times"]
+    answer = {
+        "a second": len(times) / said["elapsed_s"],
+        "a second of a core": len(times) / cpu_s if cpu_s else 0.0,
+        "p50 ms": percentile(times, 50) * 1000,
+        "p99 ms": percentile(times, 99) * 1000,
+    }
+    return {**answer, "wrong": said["wrong"]} if said["wrong"] else answer
+
+
+def _push(stage: Stage, peer: AiModel, versions: int) -> float:
+    source = stage.model(f"at-{versions}", seed=versions, size=1024 * 1024)
+    return run(peer.push(source, f"at-{versions}"), stage.home).wall_s
+
+
+def _bars(seen: dict[str, dict[str, float]], versions: int) -> list:
+    at = f"at {versions:,} versions"
+    resolves = seen["resolve"]
+    bars = [
+        at_least(
+            "metadata: resolves a second a core",
+            None if "wrong" in resolves else resolves["a second of a core"],
+            1000,
+            of=at,
+        )
+    ]
+    for question in ("list models", "list versions", "find", "lineage"):
+        answer = seen[question]
+        figure = None if "wrong" in answer else answer["p99 ms"]
+        bars.append(at_most(f"metadata: {question}, p99", figure, 50, of=at, unit=" ms"))
+    return bars
