@@ -21,11 +21,13 @@ One run of
 
     {command}
 
-on {cpus} cores shared by all clients and servers, {at}, commit `{commit}`, Python {python},
-load before it {load_1m}. Models of {mib:,.0f} MiB, medians of {repeat} alternating rounds after one that does not count. Downloads land in memory (`/dev/shm`) unless `--place` says
-otherwise, so that a disk's writeback is not what is measured; all stores are one SeaweedFS on the
-same machine, and hf-xet reads and writes its local store. Ours verifies every byte against the
-manifest and lands files atomically; what each peer does not do stands in its row.
+on {cpus} cores shared by all clients and servers, {at}, commit `{commit}`,
+Python {python}, load before it {load_1m}. Models of {mib:,.0f} MiB; medians of {repeat}
+alternating rounds after one that does not count. Downloads land in memory (`/dev/shm`)
+unless `--place` says otherwise, so that a disk's writeback is not what is measured. All use
+one SeaweedFS on the same machine, but for hf-xet, which reads and writes a local folder. Ours
+verifies every byte against the manifest and lands files atomically; what a peer does not do
+stands in its row.
 
 ## Bars
 
