@@ -55,8 +55,7 @@ snapshots: $(VENV)/check.stamp ## write the reviewed snapshots of --help anew
 
 .PHONY: bench
 bench: $(VENV)/torch.stamp ## print the figures that the README states
-	$(BIN)/python -m benchmarks.start_up
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 # The lists name versions and hashes, never where packages come from.
 LOCK := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 \
