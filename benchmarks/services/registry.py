@@ -2,6 +2,7 @@
 
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.core.processes import Command, Server, free_ports, listening
@@ -10,10 +11,13 @@ from benchmarks.core.s3 import REGION, Store
 PROGRAM = str(Path(sys.executable).with_name("ai-model"))
 
 
-def start(folder: Path, store: Store, *, public_url: str = "") -> tuple[Server, dict[str, str]]:
+def start(
+    folder: Path, store: Store, *, public_url: str = "", settings: Mapping[str, str] | None = None
+) -> tuple[Server, dict[str, str]]:
     """Start a registry and return the settings of its clients.
 
-    ``public_url`` is where clients reach the store, if not where the registry does.
+    ``public_url`` is where clients reach the store, if not where the registry does; ``settings``
+    are more of the registry's own.
 
     Raises:
         CommandFailed: it did not start.
@@ -31,10 +35,11 @@ def start(folder: Path, store: Store, *, public_url: str = "") -> tuple[Server, 
         "AI_MODEL_S3_PREFIX": "registry/",
         "AI_MODEL_URL_EXPIRES_S": "43200",
         **store.env,
+        **(settings or {}),
     }
     argv = (PROGRAM, "serve", "--data-dir", str(folder), "--port", str(port))
     server = Server(Command(argv, env, folder), folder, folder / "serve.log")
-    settings = folder / "client.toml"
-    server.wait_until(lambda: settings.exists() and listening(port), timeout_s=120)
-    said = tomllib.loads(settings.read_text())
+    told = folder / "client.toml"
+    server.wait_until(lambda: told.exists() and listening(port), timeout_s=120)
+    said = tomllib.loads(told.read_text())
     return server, {"AI_MODEL_ENDPOINT": said["endpoint"], "AI_MODEL_TOKEN": said["token"]}

@@ -1,6 +1,7 @@
 """The configuration: one template, filled in by us and by the stock image alike."""
 
 import dataclasses
+import json
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
@@ -51,6 +53,12 @@ def test_compose_gives_every_word() -> None:
     assert set(given) == set(words(CONFIG))
     mounted = edge["volumes"][0].split(":")[0]
     assert (ROOT / "compose" / mounted).read_text() == template()
+
+
+def test_the_stack_keeps_the_compose_specification() -> None:
+    stack = yaml.safe_load((ROOT / "compose/edge/compose.yaml").read_text())
+    schema = json.loads((ROOT / "tests/compose/compose-spec.json").read_text())
+    jsonschema.Draft201909Validator(schema).validate(stack)
 
 
 def test_nginx_takes_what_compose_gives(tmp_path: Path) -> None:
