@@ -1,0 +1,267 @@
+"""Decide about routes: which share of a model's requests each version gets.
+
+Every change adds a revision; the one that holds is the newest. Two people who
+start from the same revision cannot both win.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy.orm import Session
+
+from ai_model_format.wire import (
+    RollbackRequest,
+    RouteChangeKind,
+    RouteHistory,
+    RouteInfo,
+    RouteRequest,
+    ShareInfo,
+)
+from registry_api.access import Caller
+from registry_api.catalog.queries import find_version, resolve
+from registry_api.db.tables import ModelRow, VersionRow
+from registry_api.errors import VersionNotFound
+from registry_api.events.queries import record
+from registry_api.routing import clock, queries, safety
+from registry_api.routing.errors import InvalidRoute, RevisionNotFound
+from registry_api.routing.tables import RouteRevisionRow
+from registry_api.xds.cohorts import reassign
+from registry_api.xds.state import Run
+
+Share = dict[str, object]
+
+
+def show(session: Session, model_id: str) -> RouteInfo:
+    """Return the route that holds; revision 0 without shares where there is none yet.
+
+    Raises:
+        ModelNotFound: there is no such model.
+    """
+    model = queries.model_row(session, model_id)
+    newest = queries.newest_route(session, model.id)
+    live = queries.live_counts(session, model.id)
+    if newest is None:
+        return RouteInfo(model_id=model_id, revision=0, shares=[])
+    return route_info(model, newest, live)
+
+
+def history(
+    session: Session, model_id: str, *, before: int | None = None, limit: int = 100
+) -> RouteHistory:
+    """Return the revisions of a route, newest first.
+
+    Raises:
+        ModelNotFound: there is no such model.
+    """
+    model = queries.model_row(session, model_id)
+    rows = queries.route_page(session, model.id, before=before, limit=limit)
+    return RouteHistory(revisions=[route_info(model, row, {}) for row in rows])
+
+
+def change(
+    session: Session,
+    caller: Caller,
+    model_id: str,
+    wanted: RouteRequest,
+    *,
+    expected: int | None,
+    kind: RouteChangeKind = "set",
+) -> RouteInfo:
+    """Split a model's traffic anew.
+
+    Args:
+        session: one transaction; a dry run rolls it back.
+        caller: who wants it.
+        model_id: whose traffic.
+        wanted: the whole new split.
+        expected: revision that the caller saw; ``None`` to take whatever is there.
+        kind: what the history calls it.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        VersionNotFound: it has no such version.
+        InvalidRoute: the shares are no split.
+        RouteChanged: the route is at another revision.
+        VersionIsYanked: and not forced.
+        VersionNotLoaded: by any live server, and not forced.
+        JumpTooLarge: a version would gain more than 50%, and it is not forced.
+    """
+    model = queries.model_row(session, model_id, lock=True)
+    current = queries.newest_route(session, model.id)
+    versions = [_resolve(session, model_id, share.version) for share in wanted.shares]
+    split = {
+        version.name: share.basis_points
+        for version, share in zip(versions, wanted.shares, strict=True)
+    }
+    if len(split) != len(wanted.shares):
+        raise InvalidRoute("a version is named twice; give each one share")
+    shadow = _shadow(session, model_id, wanted)
+    shares = [_share(version, split[version.name]) for version in versions]
+    if current is not None and _is_repeat(current, caller, shares, shadow, expected):
+        return route_info(model, current, queries.live_counts(session, model.id))
+    safety.check_revision(current, expected)
+    safety.check_shares(split)
+    if not wanted.force:
+        safety.check_safe(session, model, versions, split_at(current), split)
+        if shadow is not None:
+            safety.check_loaded(session, model, [str(shadow["version"])])
+    ring = tuple(Run(*run) for run in (current.cohorts if current else ()))
+    next_row = RouteRevisionRow(
+        shares=shares,
+        cohorts=[[run.version, run.width] for run in reassign(ring, split)],
+        shadow=shadow,
+        kind=kind,
+        reason=wanted.reason,
+    )
+    return _add(session, caller, model, current, next_row)
+
+
+def rollback(
+    session: Session,
+    caller: Caller,
+    model_id: str,
+    wanted: RollbackRequest,
+    *,
+    expected: int | None = None,
+    kind: RouteChangeKind = "rollback",
+) -> RouteInfo:
+    """Go back to the split of the revision before, or of the one that is named.
+
+    It returns exactly: the same shares, and the same users on the same version.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        RevisionNotFound: there is nothing to go back to.
+        RouteChanged: the route is at another revision than ``expected``.
+        VersionIsYanked: and not forced.
+        VersionNotLoaded: by any live server, and not forced.
+    """
+    model = queries.model_row(session, model_id, lock=True)
+    current = queries.newest_route(session, model.id)
+    safety.check_revision(current, expected)
+    target = wanted.to_revision or (current.revision - 1 if current else 0)
+    goal = queries.route_at(session, model.id, target)
+    if current is None or goal is None:
+        raise RevisionNotFound(model_id, target)
+    if not wanted.force:
+        names = [str(share["version"]) for share in goal.shares]
+        rows = [_existing(session, model, name) for name in names]
+        safety.check_yanked(rows)
+        safety.check_loaded(session, model, names)
+    next_row = RouteRevisionRow(
+        shares=goal.shares,
+        cohorts=goal.cohorts,
+        shadow=goal.shadow,
+        kind=kind,
+        reason=wanted.reason or f"back to revision {target}",
+    )
+    return _add(session, caller, model, current, next_row)
+
+
+def route_info(model: ModelRow, row: RouteRevisionRow, live: Mapping[str, int]) -> RouteInfo:
+    """Return a route as callers see it. Pure."""
+    kind: RouteChangeKind = row.kind  # type: ignore[assignment]  # only this module writes it
+    return RouteInfo(
+        model_id=model.name,
+        revision=row.revision,
+        shares=[_share_info(share, live) for share in row.shares],
+        shadow=_share_info(row.shadow, live) if row.shadow else None,
+        kind=kind,
+        reason=row.reason,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        routing_revision=row.routing_revision,
+    )
+
+
+def split_at(row: RouteRevisionRow | None) -> dict[str, int]:
+    """Return the shares of a revision in basis points; empty where there is none. Pure."""
+    return {share["version"]: share["basis_points"] for share in row.shares} if row else {}
+
+
+def _share_info(share: Mapping[str, object], live: Mapping[str, int]) -> ShareInfo:
+    info = ShareInfo.model_validate(share)
+    return info.model_copy(update={"live_endpoints": live.get(info.version, 0)})
+
+
+def _share(version: VersionRow, basis_points: int) -> Share:
+    return {
+        "version": version.name,
+        "manifest_digest": version.manifest_digest,
+        "basis_points": basis_points,
+    }
+
+
+def _shadow(session: Session, model_id: str, wanted: RouteRequest) -> Share | None:
+    if wanted.shadow is None:
+        return None
+    version = _resolve(session, model_id, wanted.shadow.version)
+    return _share(version, wanted.shadow.basis_points)
+
+
+def _resolve(session: Session, model_id: str, ref: str) -> VersionRow:
+    version = resolve(session, model_id, ref)
+    if version is None:
+        raise VersionNotFound(model_id, ref)
+    return version
+
+
+def _existing(session: Session, model: ModelRow, name: str) -> VersionRow:
+    version = find_version(session, model.id, name)
+    if version is None:
+        raise VersionNotFound(model.name, name)
+    return version
+
+
+def _is_repeat(
+    current: RouteRevisionRow,
+    caller: Caller,
+    shares: Sequence[Share],
+    shadow: Share | None,
+    expected: int | None,
+) -> bool:
+    """Say whether this very change was made already, and only its answer was lost."""
+    return (
+        expected is not None
+        and current.revision == expected + 1
+        and current.created_by == caller.name
+        and current.shares == list(shares)
+        and current.shadow == shadow
+    )
+
+
+def _add(
+    session: Session,
+    caller: Caller,
+    model: ModelRow,
+    current: RouteRevisionRow | None,
+    row: RouteRevisionRow,
+) -> RouteInfo:
+    """Make ``row`` the newest revision, number it, tell gateways and history."""
+    row.model_id = model.id
+    row.revision = current.revision + 1 if current else 1
+    row.routing_revision = clock.bump(session)
+    row.created_by = caller.name
+    session.add(row)
+    session.flush()
+    record(
+        session,
+        caller,
+        "route.changed",
+        subject=f"revision {row.revision}",
+        model_id=model.name,
+        before=_summary(current),
+        after=_summary(row),
+    )
+    return route_info(model, row, queries.live_counts(session, model.id))
+
+
+def _summary(row: RouteRevisionRow | None) -> dict[str, object] | None:
+    if row is None:
+        return None
+    return {
+        "revision": row.revision,
+        "shares": split_at(row),
+        "shadow": row.shadow,
+        "kind": row.kind,
+        "reason": row.reason,
+    }

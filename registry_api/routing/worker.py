@@ -1,0 +1,64 @@
+"""What the registry does about traffic by itself: cut off silent servers, run rollouts.
+
+Every API process runs it; Postgres's locks let one at a time act.
+"""
+
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from registry_api.db.session import transaction
+from registry_api.routing import clock
+
+TICK_S = 0.5
+
+logger = logging.getLogger("registry_api.routing")
+
+Task = Callable[[Session], object]
+
+
+class Worker:
+    """A thread that runs tasks every half second, each in a transaction of its own."""
+
+    def __init__(self, engine: Engine, tasks: tuple[Task, ...]) -> None:
+        self._engine = engine
+        self._tasks = tasks
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the task under way."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        self._attempt(clock.came_back)
+        while not self._stopped.wait(TICK_S):
+            for task in self._tasks:
+                self._attempt(task)
+
+    def _attempt(self, task: Task) -> None:
+        try:
+            with transaction(self._engine) as session:
+                task(session)
+        except Exception:
+            # The next tick tries again; a database that is away must not end the thread.
+            logger.exception("a tick of traffic failed")
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Run the worker as long as the process."""
+    worker = Worker(app.state.parts.engine, (clock.tick,))
+    worker.start()
+    yield
+    worker.stop()
