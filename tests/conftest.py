@@ -7,4 +7,5 @@ pytest_plugins = [
     "tests.services.throttle",
     "tests.services.real_files",
     "tests.services.registry",
+    "tests.services.served",
 ]
