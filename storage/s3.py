@@ -283,7 +283,7 @@ class S3ObjectStore:
             PaginationConfig={"PageSize": self.settings.page_size},
         )
         with s3_errors():
-            return {part["PartNumber"]: part for page in pages for part in page.get("Parts", [])}
+            return _choose_parts(upload, (part for page in pages for part in page.get("Parts", [])))
 
     def _complete_multipart(self, upload: Upload, parts: dict[int, dict[str, Any]]) -> None:
         sizes = {number: part["Size"] for number, part in parts.items()}
@@ -322,6 +322,23 @@ class S3ObjectStore:
             for page in pages:
                 for found in page.get(items, []):
                     yield found["Key"].removeprefix(self.settings.prefix), found
+
+
+def _choose_parts(upload: Upload, listed: Iterable[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return one part for each number.
+
+    SeaweedFS lists a part that was sent twice twice, in no order and dated by whole seconds:
+    one of the right size counts before others, then the latest.
+    """
+    parts: dict[int, dict[str, Any]] = {}
+    for part in listed:
+        number = part["PartNumber"]
+        length = _part_length(upload, number)
+        parts[number] = max(
+            (parts.get(number, part), part),
+            key=lambda one: (one["Size"] == length, one["LastModified"]),
+        )
+    return parts
 
 
 def _part_length(upload: Upload, part_number: int) -> int:

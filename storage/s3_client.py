@@ -12,7 +12,15 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+)
+from botocore.exceptions import (
+    ConnectionError as BotoConnectionError,
+)
 
 from storage.interface import ObjectNotFound, StoreError, StoreFull, StoreUnavailable
 from storage.settings import S3Settings
@@ -80,7 +88,7 @@ def s3_errors() -> Iterator[None]:
         yield
     except ClientError as error:
         raise _store_error(error) from error
-    except (HTTPClientError, IncompleteReadError) as error:
+    except (BotoConnectionError, HTTPClientError, IncompleteReadError) as error:
         raise StoreUnavailable(str(error)) from error
     except BotoCoreError as error:
         raise StoreError(str(error)) from error

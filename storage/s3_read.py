@@ -57,10 +57,14 @@ def _stream(client: Any, where: dict[str, Any], wanted: ByteRange) -> Iterator[b
 
 
 def _check_range(answer: dict[str, Any], wanted: ByteRange) -> None:
+    header = answer.get("ContentRange")
+    if not header:
+        raise StoreError("the store ignores ranges")
     try:
-        sent, _ = parse_content_range(answer.get("ContentRange", ""))
+        sent, _ = parse_content_range(header)
     except ValueError as error:
-        raise StoreError(f"the store ignores ranges: {error}") from error
+        # Seen where a connection breaks within the headers.
+        raise StoreUnavailable(str(error)) from error
     if sent.end < wanted.end:
         raise ObjectNotFound(f"ends at byte {sent.end}, before {wanted.end}")
     if sent != wanted:

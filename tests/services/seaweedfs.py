@@ -97,26 +97,33 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 def s3_settings(s3_server: S3Server) -> Iterator[Callable[..., S3Settings]]:
     """Make settings of stores, each in a fresh bucket that goes with the test."""
     with ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(fresh_bucket(s3_server, **changes))
 
-        def make(**changes: object) -> S3Settings:
-            settings = s3_server.settings(new_bucket(), **changes)
-            store = S3ObjectStore(settings)
-            store.ensure_bucket()
-            stack.callback(_drop_bucket, store)
-            return settings
 
-        yield make
+@contextmanager
+def fresh_bucket(server: S3Server, **changes: object) -> Iterator[S3Settings]:
+    """Make a bucket for the length of a block and yield the settings of a store in it."""
+    settings = server.settings(new_bucket(), **changes)
+    store = S3ObjectStore(settings)
+    try:
+        store.ensure_bucket()
+        yield settings
+        _drop_bucket(store)
+    finally:
+        store.close()
 
 
 def _drop_bucket(store: S3ObjectStore) -> None:
     client, bucket = store.client, store.settings.bucket
-    for key, _ in list(store.list_uploads()):
-        store.abort_key(key)
+    for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
+        for found in page.get("Uploads", []):
+            client.abort_multipart_upload(
+                Bucket=bucket, Key=found["Key"], UploadId=found["UploadId"]
+            )
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket):
         for found in page.get("Contents", []):
             client.delete_object(Bucket=bucket, Key=found["Key"])
     client.delete_bucket(Bucket=bucket)
-    store.close()
 
 
 def _server_from_environment() -> S3Server | None:
@@ -218,6 +225,7 @@ def _wait_until_it_stores(server: S3Server, process: subprocess.Popen[bytes], lo
                 raise RuntimeError(f"SeaweedFS does not start:\n{tail}") from error
             time.sleep(0.1)
     _drop_bucket(store)
+    store.close()
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
