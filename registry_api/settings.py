@@ -31,6 +31,7 @@ class Settings(BaseSettings):
     s3_access_key_id: str | None = None
     s3_secret_access_key: SecretStr | None = None
     s3_prefix: str = ""
+    s3_addressing_style: Literal["auto", "virtual", "path"] = "auto"
 
     public_url: str | None = Field(
         None, description="Where clients reach this service; else the address of their request"

@@ -22,6 +22,13 @@ def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
     )
 
 
+def libpq_url(database_url: str) -> str:
+    """Return the URL for those who speak to Postgres without SQLAlchemy, with our search path."""
+    url = make_url(database_url).set(drivername="postgresql")
+    url = url.update_query_dict({"options": f"-c search_path={SEARCH_PATH}"})
+    return url.render_as_string(hide_password=False).replace("+", "%20")
+
+
 @contextmanager
 def transaction(engine: Engine) -> Iterator[Session]:
     """Run one transaction: committed at the end, rolled back on an error."""

@@ -1,0 +1,69 @@
+"""Put the service together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from ai_model_format.wire import Problem
+from registry_api import __version__, health, middleware, problems
+from registry_api.catalog import api as catalog
+from registry_api.get import api as get
+from registry_api.parts import open_parts
+from registry_api.push import api as push
+from registry_api.settings import Settings
+
+ROUTERS = (health.router, catalog.router, push.router, get.router)
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Return the API; it connects to Postgres and the store when it starts."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.parts = open_parts(settings)
+        yield
+        app.state.parts.close()
+
+    app = FastAPI(
+        title="ai-model",
+        version=__version__,
+        description="A model registry that ships the layers you need.",
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=_operation_id,
+        redirect_slashes=False,
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    problems.install(app)
+    app.add_middleware(middleware.BoundedBody, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(middleware.RequestId)
+    _describe_problems(app)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Let OpenAPI tell of problems as they are sent."""
+    make = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = make()
+        schemas = schema["components"]["schemas"]
+        if "Problem" not in schemas:
+            made = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(made.pop("$defs", {}))
+            schemas["Problem"] = made
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,43 @@
+"""Page tokens: where a page ended, opaque to callers. Pure."""
+
+import base64
+import binascii
+
+from registry_api.errors import InvalidRequest
+
+
+def encode_page_token(last: str) -> str:
+    """Return the token of the page behind the item ``last``."""
+    return base64.urlsafe_b64encode(last.encode()).decode().rstrip("=")
+
+
+def decode_page_token(token: str | None) -> str | None:
+    """Return the last item of the page before; ``None`` for the first page.
+
+    Raises:
+        InvalidRequest: no page ended with such a token.
+    """
+    if token is None:
+        return None
+    try:
+        padded = token.encode("ascii") + b"=" * (-len(token) % 4)
+        last = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
+    except (ValueError, binascii.Error) as error:
+        raise InvalidRequest("page_token is not one that this service gave") from error
+    if "\0" in last or not last:
+        raise InvalidRequest("page_token is not one that this service gave")
+    return last
+
+
+def decode_numeric_page_token(token: str | None) -> int | None:
+    """Return the last item's number of the page before; ``None`` for the first page.
+
+    Raises:
+        InvalidRequest: no page ended with such a token.
+    """
+    last = decode_page_token(token)
+    if last is None:
+        return None
+    if not last.isascii() or not last.isdigit() or len(last) > 18:
+        raise InvalidRequest("page_token is not one that this service gave")
+    return int(last)

@@ -1,0 +1,135 @@
+"""SQL over models, versions and aliases."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from ai_model_format.digest import Digest
+from ai_model_format.names import LATEST
+from registry_api.access import Caller
+from registry_api.db.tables import AliasRow, FileRow, ModelRow, VersionRow
+
+
+def find_model(session: Session, model_id: str) -> ModelRow | None:
+    """Return a model's row."""
+    return session.scalar(select(ModelRow).where(ModelRow.name == model_id))
+
+
+def lock_model(session: Session, model_id: str, *, create: bool = False) -> ModelRow | None:
+    """Return a model's row, locked until the transaction ends, so that names in it are taken
+    by one at a time.
+    """
+    if create:
+        session.execute(insert(ModelRow).values(name=model_id).on_conflict_do_nothing())
+    return session.scalar(select(ModelRow).where(ModelRow.name == model_id).with_for_update())
+
+
+def find_version(session: Session, model_pk: int, name: str) -> VersionRow | None:
+    """Return the version of this name."""
+    return session.scalar(
+        select(VersionRow).where(VersionRow.model_id == model_pk, VersionRow.name == name)
+    )
+
+
+def find_alias(session: Session, model_pk: int, name: str) -> AliasRow | None:
+    """Return the alias of this name."""
+    return session.get(AliasRow, (model_pk, name))
+
+
+def resolve(session: Session, model_id: str, ref: str) -> VersionRow | None:
+    """Return the version that a ref means: by name, alias, ``latest`` or manifest digest.
+
+    A digest that several versions of the model have means the newest of them.
+    """
+    of_model = select(VersionRow).join(ModelRow).where(ModelRow.name == model_id)
+    newest = of_model.order_by(VersionRow.id.desc()).limit(1)
+    if ref == LATEST:
+        return session.scalar(newest.where(VersionRow.yanked_at.is_(None)))
+    if ":" in ref:
+        return session.scalar(newest.where(VersionRow.manifest_digest == ref))
+    aliased = (
+        select(AliasRow.version_id)
+        .join(ModelRow, ModelRow.id == AliasRow.model_id)
+        .where(ModelRow.name == model_id, AliasRow.name == ref)
+        .scalar_subquery()
+    )
+    return session.scalar(of_model.where(or_(VersionRow.name == ref, VersionRow.id == aliased)))
+
+
+def files_of(session: Session, version_pk: int) -> Sequence[FileRow]:
+    """Return the files of a version, in order."""
+    return session.scalars(
+        select(FileRow).where(FileRow.version_id == version_pk).order_by(FileRow.position)
+    ).all()
+
+
+def aliases_of(session: Session, version_pks: Iterable[int]) -> dict[int, list[str]]:
+    """Return the aliases of each version, sorted."""
+    rows = session.execute(
+        select(AliasRow.version_id, AliasRow.name)
+        .where(AliasRow.version_id.in_(list(version_pks)))
+        .order_by(AliasRow.name)
+    )
+    found: dict[int, list[str]] = {}
+    for version_pk, name in rows:
+        found.setdefault(version_pk, []).append(name)
+    return found
+
+
+def alias_page(session: Session, model_pk: int) -> Sequence[tuple[AliasRow, str, Digest]]:
+    """Return each alias of a model with the name and digest of its version."""
+    rows = session.execute(
+        select(AliasRow, VersionRow.name, VersionRow.manifest_digest)
+        .join(VersionRow, VersionRow.id == AliasRow.version_id)
+        .where(AliasRow.model_id == model_pk)
+        .order_by(AliasRow.name)
+    )
+    return [(alias, name, digest) for alias, name, digest in rows]
+
+
+def version_page(
+    session: Session, model_pk: int, *, before: int | None, limit: int
+) -> Sequence[VersionRow]:
+    """Return versions of a model with ids below ``before``, newest first."""
+    query = select(VersionRow).where(VersionRow.model_id == model_pk)
+    if before is not None:
+        query = query.where(VersionRow.id < before)
+    return session.scalars(query.order_by(VersionRow.id.desc()).limit(limit)).all()
+
+
+def model_page(
+    session: Session, caller: Caller, *, prefix: str, after: str, limit: int
+) -> Sequence[Any]:
+    """Return models by id: (name, created_at, version count, name of the newest version)."""
+    query = _with_counts().where(ModelRow.name > after).order_by(ModelRow.name).limit(limit)
+    if prefix:
+        query = query.where(ModelRow.name.startswith(prefix, autoescape=True))
+    if not caller.sees_all:
+        query = query.where(_selected_by(caller))
+    return session.execute(query).all()
+
+
+def model_with_counts(session: Session, model_id: str) -> Any | None:
+    """Return one model as ``model_page`` does, ``None`` where there is none."""
+    return session.execute(_with_counts().where(ModelRow.name == model_id)).one_or_none()
+
+
+def _with_counts() -> Select[Any]:
+    count = (
+        select(func.count()).where(VersionRow.model_id == ModelRow.id).correlate(ModelRow)
+    ).scalar_subquery()
+    latest = (
+        select(VersionRow.name)
+        .where(VersionRow.model_id == ModelRow.id, VersionRow.yanked_at.is_(None))
+        .order_by(VersionRow.id.desc())
+        .limit(1)
+        .correlate(ModelRow)
+    ).scalar_subquery()
+    return select(ModelRow.name, ModelRow.created_at, count, latest)
+
+
+def _selected_by(caller: Caller) -> ColumnElement[bool]:
+    return or_(*(ModelRow.name.like(pattern) for pattern in caller.patterns))

@@ -1,0 +1,180 @@
+"""Show models and versions, and mark versions as not to be used."""
+
+import hashlib
+from datetime import UTC, datetime
+
+from sqlalchemy.orm import Session
+
+from ai_model_format.wire import (
+    AliasList,
+    FileInfo,
+    Metadata,
+    ModelInfo,
+    ModelPage,
+    VersionInfo,
+    VersionPage,
+    VersionSummary,
+)
+from registry_api.access import Caller
+from registry_api.catalog import aliases, queries
+from registry_api.catalog.pages import (
+    decode_numeric_page_token,
+    decode_page_token,
+    encode_page_token,
+)
+from registry_api.db.tables import VersionRow
+from registry_api.errors import ModelNotFound
+from registry_api.events.queries import record
+from registry_api.get.service import resolve
+
+
+def list_models(
+    session: Session, caller: Caller, *, prefix: str, page_size: int, page_token: str | None
+) -> ModelPage:
+    """Return models that the caller may read, by id.
+
+    Raises:
+        InvalidRequest: the page token is not one of ours.
+    """
+    after = decode_page_token(page_token) or ""
+    rows = queries.model_page(session, caller, prefix=prefix, after=after, limit=page_size + 1)
+    models = [
+        ModelInfo(model_id=name, created_at=created_at, version_count=count, latest=latest)
+        for name, created_at, count, latest in rows[:page_size]
+    ]
+    more = len(rows) > page_size
+    return ModelPage(
+        models=models,
+        next_page_token=encode_page_token(models[-1].model_id) if more else None,
+    )
+
+
+def show_model(session: Session, model_id: str) -> ModelInfo:
+    """Return one model.
+
+    Raises:
+        ModelNotFound: there is none.
+    """
+    row = queries.model_with_counts(session, model_id)
+    if row is None:
+        raise ModelNotFound(model_id)
+    name, created_at, count, latest = row
+    return ModelInfo(model_id=name, created_at=created_at, version_count=count, latest=latest)
+
+
+def list_versions(
+    session: Session, model_id: str, *, page_size: int, page_token: str | None
+) -> VersionPage:
+    """Return versions of a model, newest first.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        InvalidRequest: the page token is not one of ours.
+    """
+    before = decode_numeric_page_token(page_token)
+    model = queries.find_model(session, model_id)
+    if model is None:
+        raise ModelNotFound(model_id)
+    rows = queries.version_page(session, model.id, before=before, limit=page_size + 1)
+    shown = rows[:page_size]
+    named = queries.aliases_of(session, [row.id for row in shown])
+    return VersionPage(
+        versions=[_summary(model_id, row, named.get(row.id, [])) for row in shown],
+        next_page_token=encode_page_token(str(shown[-1].id)) if len(rows) > page_size else None,
+    )
+
+
+def show_version(session: Session, model_id: str, ref: str) -> tuple[VersionInfo, str]:
+    """Return what is known of a version, and an ETag of that.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        VersionNotFound: it has no such version.
+    """
+    return _shown(session, model_id, resolve(session, model_id, ref))
+
+
+def yank(
+    session: Session, caller: Caller, model_id: str, ref: str, reason: str | None
+) -> tuple[VersionInfo, str]:
+    """Mark a version as not to be used, or take that back where ``reason`` is ``None``.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        VersionNotFound: it has no such version.
+    """
+    version = resolve(session, model_id, ref)
+    session.refresh(version, with_for_update=True)
+    if version.yank_reason != reason:
+        record(
+            session,
+            caller,
+            "version.unyanked" if reason is None else "version.yanked",
+            subject=version.name,
+            model_id=model_id,
+            before={"yank_reason": version.yank_reason},
+            after={"yank_reason": reason},
+        )
+        version.yank_reason = reason
+        version.yanked_by = None if reason is None else caller.name
+        version.yanked_at = None if reason is None else datetime.now(UTC)
+    return _shown(session, model_id, version)
+
+
+def list_aliases(session: Session, model_id: str) -> AliasList:
+    """Return all aliases of a model.
+
+    Raises:
+        ModelNotFound: there is no such model.
+    """
+    model = queries.find_model(session, model_id)
+    if model is None:
+        raise ModelNotFound(model_id)
+    return AliasList(
+        aliases=[
+            aliases.info(model, row, version, digest)
+            for row, version, digest in queries.alias_page(session, model.id)
+        ]
+    )
+
+
+def _shown(session: Session, model_id: str, version: VersionRow) -> tuple[VersionInfo, str]:
+    files = queries.files_of(session, version.id)
+    info = VersionInfo(
+        model_id=model_id,
+        version=version.name,
+        manifest_digest=version.manifest_digest,
+        size=version.size,
+        stored_bytes=version.stored_bytes,
+        created_at=version.created_at,
+        created_by=version.created_by,
+        yanked_at=version.yanked_at,
+        yank_reason=version.yank_reason,
+        aliases=queries.aliases_of(session, [version.id]).get(version.id, []),
+        metadata=Metadata.model_validate(version.facts),
+        files=[
+            FileInfo(
+                path=file.path,
+                size=file.size,
+                sha256=file.sha256,
+                media_type=file.media_type,
+                format=file.format,
+            )
+            for file in files
+        ],
+    )
+    tag = hashlib.sha256(info.model_dump_json().encode()).hexdigest()[:32]
+    return info, f'"{tag}"'
+
+
+def _summary(model_id: str, version: VersionRow, names: list[str]) -> VersionSummary:
+    return VersionSummary(
+        model_id=model_id,
+        version=version.name,
+        manifest_digest=version.manifest_digest,
+        size=version.size,
+        created_at=version.created_at,
+        created_by=version.created_by,
+        yanked_at=version.yanked_at,
+        aliases=names,
+    )

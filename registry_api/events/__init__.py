@@ -1,0 +1,1 @@
+"""The append-only history: what changed, who, when, before and after."""

@@ -1,0 +1,151 @@
+"""Manifests, layouts and bytes over HTTP."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from ai_model_format.byte_range import ByteRange
+from ai_model_format.manifest import MEDIA_TYPE
+from ai_model_format.wire import DigestText, FilePath, LayoutInfo, ModelId, Ref
+from registry_api.get import service
+from registry_api.get.ranges import tag_matches
+from registry_api.get.streams import accepts_gzip, answer_bytes, gzipped
+from registry_api.problems import responses
+from registry_api.requests import DbSession, PartsOf, Reader, StrictRoute, base_url
+
+FOR_EVER = "public, max-age=31536000, immutable"
+PRIVATE_FOR_EVER = "private, max-age=31536000, immutable"
+PRIVATE_ASK_AGAIN = "private, no-cache"
+PACKED_FROM = 1024
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["get"])
+
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The bytes", "content": {"application/octet-stream": {}}},
+    206: {"description": "The range asked for", "content": {"application/octet-stream": {}}},
+    304: {"description": "The ETag that the client holds is the right one"},
+}
+
+
+@router.get(
+    "/models/{model_id:model_id}/versions/{ref}/manifest",
+    response_class=Response,
+    responses={
+        200: {"description": "The canonical manifest", "content": {MEDIA_TYPE: {}}},
+        304: {"description": "The client holds it"},
+        **responses(401, 403, 404, 422),
+    },
+)
+def get_manifest(
+    model_id: ModelId,
+    ref: Ref,
+    request: Request,
+    parts: PartsOf,
+    session: DbSession,
+    caller: Reader,
+) -> Response:
+    """Return the manifest as it is stored, byte by byte; its digest is the ETag."""
+    version = service.resolve(session, model_id, ref)
+    digest, size = version.manifest_digest, service.manifest_size(session, version)
+    is_fixed = ref in (version.name, digest)
+    headers = {
+        "ETag": f'"{digest}"',
+        "Cache-Control": PRIVATE_FOR_EVER if is_fixed else PRIVATE_ASK_AGAIN,
+        "Vary": "Accept-Encoding, Authorization",
+    }
+    if tag_matches(request.headers.get("if-none-match"), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    pieces = parts.store.read(digest, 0, size)
+    if size >= PACKED_FROM and accepts_gzip(request):
+        headers["Content-Encoding"] = "gzip"
+        return StreamingResponse(gzipped(pieces), headers=headers, media_type=MEDIA_TYPE)
+    headers["Content-Length"] = str(size)
+    return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
+
+
+@router.get(
+    "/models/{model_id:model_id}/versions/{ref}/layout", responses=responses(401, 403, 404, 422)
+)
+def get_layout(
+    model_id: ModelId,
+    ref: Ref,
+    request: Request,
+    response: Response,
+    parts: PartsOf,
+    session: DbSession,
+    caller: Reader,
+) -> LayoutInfo:
+    """Return where the version's bytes lie now, with URLs that need no token."""
+    version = service.resolve(session, model_id, ref)
+    response.headers["Cache-Control"] = "no-store"
+    return service.layout(session, parts, model_id, version, base_url=base_url(request, parts))
+
+
+@router.head(
+    "/models/{model_id:model_id}/versions/{ref}/files/{path:path}", include_in_schema=False
+)
+@router.get(
+    "/models/{model_id:model_id}/versions/{ref}/files/{path:path}",
+    response_class=Response,
+    responses={
+        **_BYTES,
+        307: {"description": "To the object that is this file"},
+        **responses(401, 403, 404, 416, 422),
+    },
+)
+def get_file(
+    model_id: ModelId,
+    ref: Ref,
+    path: FilePath,
+    request: Request,
+    parts: PartsOf,
+    session: DbSession,
+    caller: Reader,
+) -> Response:
+    """Return a file of a version, put together from where its bytes lie."""
+    file = service.find_file(session, service.resolve(session, model_id, ref), path)
+    if file.single_object and request.method == "GET":
+        lasts_s = parts.settings.url_expires_s
+        url = parts.store.object_url(file.single_object, expires_in_s=lasts_s)
+        if url is not None:
+            return RedirectResponse(url, 307, headers={"Cache-Control": "no-store"})
+
+    return answer_bytes(
+        request,
+        lambda span: service.read_file(parts, file, span),
+        size=file.size,
+        etag=f'"{file.sha256}"',
+        media_type=file.media_type,
+        headers={"Cache-Control": PRIVATE_ASK_AGAIN, "X-Content-Type-Options": "nosniff"},
+    )
+
+
+@router.head("/objects/{digest}", include_in_schema=False)
+@router.get(
+    "/objects/{digest}",
+    response_class=Response,
+    responses={**_BYTES, **responses(403, 404, 416, 422)},
+)
+def get_object(
+    digest: DigestText,
+    request: Request,
+    parts: PartsOf,
+    expires: Annotated[int, Query(ge=0, le=2**53)],
+    signature: Annotated[str, Query(pattern=r"^[0-9a-f]{64}$")],
+) -> Response:
+    """Return an object of the local store; the URL is signed, so no token is needed."""
+    parts.signer.check("GET", f"/v1/objects/{digest}", expires=expires, signature=signature)
+    size = parts.store.stat(digest).size
+
+    def read(span: ByteRange) -> Any:
+        return parts.store.read(digest, span.start, span.end)
+
+    return answer_bytes(
+        request,
+        read,
+        size=size,
+        etag=f'"{digest}"',
+        media_type="application/octet-stream",
+        headers={"Cache-Control": FOR_EVER, "X-Content-Type-Options": "nosniff"},
+    )

@@ -1,0 +1,54 @@
+"""The parts a running service is made of, opened once a process and handed to every verb."""
+
+import threading
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine
+
+from registry_api.db.session import open_engine
+from registry_api.settings import Settings
+from registry_api.signing import UrlSigner, load_signer
+from storage.interface import ObjectStore
+from storage.open import open_store
+from storage.settings import LocalSettings, S3Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What services need: settings, Postgres, the object store, a key to sign with.
+
+    ``stopping`` is set when the process is told to end, so that long work leaves off.
+    """
+
+    settings: Settings
+    engine: Engine
+    store: ObjectStore
+    signer: UrlSigner
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def close(self) -> None:
+        """Close the connections to Postgres."""
+        self.engine.dispose()
+
+
+def open_parts(settings: Settings) -> Parts:
+    """Connect to Postgres and open the store."""
+    engine = open_engine(settings.database_url, pool_size=settings.database_pool_size)
+    return Parts(settings, engine, open_store(store_settings(settings)), load_signer(engine))
+
+
+def store_settings(settings: Settings) -> LocalSettings | S3Settings:
+    """Return the part of the settings that is about the store. Pure."""
+    if settings.store == "local":
+        return LocalSettings(settings.local_path)
+    secret = settings.s3_secret_access_key
+    return S3Settings(
+        bucket=settings.s3_bucket,
+        prefix=settings.s3_prefix,
+        endpoint_url=settings.s3_endpoint_url,
+        public_endpoint_url=settings.s3_public_endpoint_url,
+        region=settings.s3_region,
+        access_key_id=settings.s3_access_key_id,
+        secret_access_key=secret.get_secret_value() if secret else None,
+        addressing_style=settings.s3_addressing_style,
+    )

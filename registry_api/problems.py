@@ -1,0 +1,128 @@
+"""Errors as answers: ``application/problem+json``, with the request's id, whatever went wrong."""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ai_model_format.names import InvalidName
+from ai_model_format.wire import FieldError, Problem
+from registry_api.errors import (
+    DatabaseNotAvailable,
+    InvalidRequest,
+    ObjectMissing,
+    RegistryError,
+    StoreIsFull,
+    StoreNotAvailable,
+    UploadIncompleteYet,
+)
+from storage.interface import ObjectNotFound, StoreFull, StoreUnavailable, UploadIncomplete
+
+MEDIA_TYPE = "application/problem+json"
+MAX_FIELD_ERRORS = 50
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "payload_too_large"}
+
+logger = logging.getLogger("registry_api")
+
+
+def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a problem as an answer; ASCII, so that echoed lone surrogates cannot break it."""
+    body = json.dumps(problem.model_dump(mode="json")).encode()
+    return Response(body, problem.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI says of the errors that a handler answers."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": content}
+        for status in statuses
+    }
+
+
+def field_errors(errors: Iterable[Mapping[str, Any]]) -> list[FieldError]:
+    """Turn pydantic's errors into ours, without the input, which may be huge or secret."""
+    found: list[FieldError] = []
+    for error in errors:
+        place = ".".join(str(part)[:100] for part in error["loc"] if part != "body")
+        found.append(FieldError(field=place or "body", message=str(error["msg"])[:500]))
+        if len(found) == MAX_FIELD_ERRORS:
+            break
+    return found
+
+
+def known_error(error: Exception) -> RegistryError | None:
+    """Translate an error of a layer below, ``None`` where it is a surprise."""
+    match error:
+        case RegistryError():
+            return error
+        case InvalidName():
+            return InvalidRequest(str(error), [FieldError(field=error.kind, message=error.rule)])
+        case StoreUnavailable():
+            return StoreNotAvailable("the object store does not answer; try again soon")
+        case StoreFull():
+            return StoreIsFull("the object store has no room left, or is over its quota")
+        case ObjectNotFound():
+            return ObjectMissing("the store does not hold this object")
+        case UploadIncomplete():
+            return UploadIncompleteYet(str(error))
+        case OperationalError() | PoolTimeout():
+            return DatabaseNotAvailable("the database does not answer; try again soon")
+        case _:
+            return None
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of ``app`` as a problem."""
+
+    def on_known(request: Request, error: Exception) -> Response:
+        known = known_error(error)
+        assert known is not None
+        if known.status >= 500:
+            logger.warning("%s: %s", known.code, error, exc_info=error)
+        return problem_response(known.problem(_request_id(request)), known.headers)
+
+    def on_invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        fields = field_errors(error.errors())
+        detail = "; ".join(f"{field.field}: {field.message}" for field in fields[:3])
+        return problem_response(InvalidRequest(detail, fields).problem(_request_id(request)))
+
+    def on_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        title = HTTPStatus(error.status_code).phrase
+        problem = Problem(
+            title=title,
+            status=error.status_code,
+            code=_CODES.get(error.status_code, "invalid_request"),
+            detail=str(error.detail),
+            request_id=_request_id(request),
+        )
+        return problem_response(problem, error.headers)
+
+    known_types: list[type[Exception]] = [
+        RegistryError,
+        InvalidName,
+        StoreUnavailable,
+        StoreFull,
+        ObjectNotFound,
+        UploadIncomplete,
+        OperationalError,
+        PoolTimeout,
+    ]
+    for known_type in known_types:
+        app.add_exception_handler(known_type, on_known)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(HTTPException, on_http)
+
+
+def _request_id(request: Request) -> str:
+    return str(request.scope.get("request_id", ""))

@@ -1,0 +1,158 @@
+"""What handlers ask for: a transaction, the caller, a strictly read body.
+
+The session's scope is the function, so that it commits before the answer
+leaves: a failed commit must not say 200.
+"""
+
+import json
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Annotated, Any, NoReturn
+
+from fastapi import Depends, Request
+from fastapi.exceptions import HTTPException
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.responses import Response
+
+from ai_model_format.names import RESERVED_NAMES
+from ai_model_format.wire import ModelId
+from registry_api.access import ANONYMOUS, Caller, find_caller
+from registry_api.db.session import transaction
+from registry_api.errors import Unauthenticated
+from registry_api.parts import Parts
+
+
+class ModelIdConvertor(Convertor[str]):
+    """A model id in a path, its slash written plainly.
+
+    The second component is none of the words that follow a model id in URLs.
+    """
+
+    regex = rf"[^/]+(?:/(?!(?:{'|'.join(sorted(RESERVED_NAMES))})(?:/|$))[^/]+)?"
+
+    def convert(self, value: str) -> str:
+        """Return the id as it stands; its rules are checked as those of other parameters."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the id as it stands."""
+        return value
+
+
+register_url_convertor("model_id", ModelIdConvertor())
+
+
+class StrictRequest(Request):
+    """A request whose JSON is what RFC 8259 has, read off the event loop."""
+
+    async def json(self) -> Any:
+        """Parse the body.
+
+        Raises:
+            HTTPException: 422, it is not JSON, or nests too deep to read.
+        """
+        return await run_in_threadpool(_parse_json, await self.body())
+
+
+class StrictRoute(APIRoute):
+    """A route that reads its body by ``StrictRequest``."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler."""
+        handle = super().get_route_handler()
+
+        async def handle_strictly(request: Request) -> Response:
+            return await handle(StrictRequest(request.scope, request.receive))
+
+        return handle_strictly
+
+
+def _parse_json(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise HTTPException(422, "the body nests too deep") from error
+    except ValueError as error:
+        raise HTTPException(422, f"the body is not JSON: {str(error)[:200]}") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def get_parts(request: Request) -> Parts:
+    """Return what this process opened at its start."""
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+PartsOf = Annotated[Parts, Depends(get_parts)]
+
+
+def get_session(parts: PartsOf) -> Iterator[Session]:
+    """Give a handler one transaction."""
+    with transaction(parts.engine) as session:
+        yield session
+
+
+DbSession = Annotated[Session, Depends(get_session, scope="function")]
+
+bearer = HTTPBearer(auto_error=False, description="A token, made by `ai-model token create`")
+
+
+def get_caller(
+    parts: PartsOf,
+    session: DbSession,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+) -> Caller:
+    """Return who sends the request.
+
+    Raises:
+        Unauthenticated: no token where one is needed, or one that is not valid.
+    """
+    if credentials is not None:
+        return find_caller(session, credentials.credentials)
+    if parts.settings.anonymous_read:
+        return ANONYMOUS
+    raise Unauthenticated("send a token: Authorization: Bearer <token>")
+
+
+AnyCaller = Annotated[Caller, Depends(get_caller)]
+
+
+def get_reader(model_id: ModelId, caller: AnyCaller) -> Caller:
+    """Return a caller who may read the model in the path."""
+    caller.require("reader", model_id)
+    return caller
+
+
+def get_writer(model_id: ModelId, caller: AnyCaller) -> Caller:
+    """Return a caller who may write the model in the path."""
+    caller.require("writer", model_id)
+    return caller
+
+
+def get_any_writer(caller: AnyCaller) -> Caller:
+    """Return a caller who may write some model."""
+    caller.require("writer")
+    return caller
+
+
+def get_admin(caller: AnyCaller) -> Caller:
+    """Return a caller who may do everything."""
+    caller.require("admin")
+    return caller
+
+
+Reader = Annotated[Caller, Depends(get_reader)]
+Writer = Annotated[Caller, Depends(get_writer)]
+AnyWriter = Annotated[Caller, Depends(get_any_writer)]
+Admin = Annotated[Caller, Depends(get_admin)]
+
+
+def base_url(request: Request, parts: Parts) -> str:
+    """Return where the client reaches this service, without a slash at the end."""
+    return (parts.settings.public_url or str(request.base_url)).rstrip("/")

@@ -1,0 +1,160 @@
+"""A real API process's worth of service in a thread, on a real Postgres and a local store."""
+
+import hashlib
+import json
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+from ai_model_format.digest import digest_of
+from ai_model_format.wire import TokenRequest
+from registry_api.access import Caller
+from registry_api.app import create_app
+from registry_api.catalog import tokens
+from registry_api.db.session import open_engine, transaction
+from registry_api.settings import Settings
+
+OPERATOR = Caller(None, "operator", "admin", ("*",))
+
+
+@dataclass
+class Service:
+    """A running service and ways to speak to it."""
+
+    url: str
+    settings: Settings
+    clients: list[httpx.Client] = field(default_factory=list)
+
+    def token(self, role: str = "admin", models: list[str] | None = None) -> str:
+        """Make a token and return its secret."""
+        engine = open_engine(self.settings.database_url, pool_size=1)
+        try:
+            with transaction(engine) as session:
+                request = TokenRequest(name=f"a {role}", role=role, models=models or ["*"])
+                return tokens.create(session, OPERATOR, request).token
+        finally:
+            engine.dispose()
+
+    def client(self, role: str = "admin", models: list[str] | None = None) -> httpx.Client:
+        """Return a client with a new token."""
+        return self.anybody(Authorization=f"Bearer {self.token(role, models)}")
+
+    def anybody(self, **headers: str) -> httpx.Client:
+        """Return a client with these headers and no token."""
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        self.clients.append(client)
+        return client
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[Service]:
+    """Run the API in a thread on a free port."""
+    config = uvicorn.Config(
+        create_app(settings), host="127.0.0.1", port=0, log_level="warning", ws="none"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the service did not start"
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    service = Service(f"http://127.0.0.1:{port}", settings)
+    try:
+        yield service
+    finally:
+        for client in service.clients:
+            client.close()
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def settings(database: str, tmp_path: Path) -> Settings:
+    """Settings of a service on a new database and a new local store."""
+    return Settings(
+        database_url=database, local_path=tmp_path / "objects", database_pool_size=10
+    )
+
+
+@pytest.fixture
+def service(settings: Settings) -> Iterator[Service]:
+    """A running service."""
+    with serving(settings) as running:
+        yield running
+
+
+@pytest.fixture
+def api(service: Service) -> httpx.Client:
+    """An admin's client of a running service."""
+    return service.client("admin")
+
+
+def make_safetensors(**tensors: bytes) -> bytes:
+    """Return a safetensors file of U8 vectors."""
+    header, position = {}, 0
+    for name, data in tensors.items():
+        place = [position, position + len(data)]
+        header[name] = {"dtype": "U8", "shape": [len(data)], "data_offsets": place}
+        position += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + b"".join(tensors.values())
+
+
+def sha256(data: bytes) -> str:
+    """Return the digest of bytes."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def send(api: httpx.Client, push: dict, uploads: list[dict], data: dict[str, bytes]) -> None:
+    """Open uploads and send all their parts; ``data`` by digest."""
+    answer = api.post(f"/v1/pushes/{push['push_id']}/uploads", json={"uploads": uploads})
+    assert answer.status_code == 200, answer.text
+    for upload in answer.json()["uploads"]:
+        for target in upload["targets"]:
+            part = data[upload["digest"]][target["offset"] : target["offset"] + target["size"]]
+            put = httpx.put(target["url"], content=part, headers=target["headers"])
+            assert put.status_code in (200, 204), put.text
+
+
+def push_plain(
+    api: httpx.Client, model_id: str, version: str, files: dict[str, bytes], **more: object
+) -> httpx.Response:
+    """Push plain files by REST alone and return the answer to ``finish``."""
+    listed = [{"path": p, "size": len(d), "sha256": digest_of(d)} for p, d in files.items()]
+    begun = api.post(
+        f"/v1/models/{model_id}/pushes", json={"version": version, "files": listed, **more}
+    )
+    if begun.status_code not in (200, 201) or begun.json()["state"] != "open":
+        return begun
+    push = begun.json()
+    by_digest = {digest_of(files[m["path"]]): m["path"] for m in push["missing"]}
+    uploads = [
+        {
+            "digest": digest,
+            "size": len(files[path]),
+            "contents": [{"path": path, "first_chunk": 0, "last_chunk": 1}],
+        }
+        for digest, path in by_digest.items()
+    ]
+    if uploads:
+        send(api, push, uploads, {digest: files[path] for digest, path in by_digest.items()})
+    return api.post(f"/v1/pushes/{push['push_id']}/finish")
+
+
+def wait_until(check: Callable[[], bool], what: str) -> None:
+    """Wait until something becomes true."""
+    for _ in range(600):
+        if check():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen")
