@@ -129,7 +129,8 @@ def plan_requests(
 ) -> list[RangeRequest]:
     """Say which ranges of which objects bring the pieces.
 
-    Neighbours are joined across gaps that cost at most 1% and 16 KiB more bytes in all.
+    Neighbours are joined across gaps, so that in all at most 1% and 16 KiB more are received
+    than is written: what is wanted in several places is received once, which pays for gaps too.
     Every connection gets at least two requests, where there are bytes enough.
 
     Raises:
@@ -142,7 +143,9 @@ def plan_requests(
         by_object.setdefault(run.object, []).append((offset, piece))
     total = sum(piece.size for piece in pieces)
     size = min(max(total // (2 * connections), MIN_REQUEST_SIZE), REQUEST_SIZE)
-    gap = widest_gap(by_object.values(), budget=total // 100 + 16 * 1024)
+    written = sum(piece.size * len(piece.places) for piece in pieces)
+    budget = written - total + written // 100 + 16 * 1024
+    gap = widest_gap(by_object.values(), budget=budget)
     return [
         RangeRequest(digest, tuple(group))
         for digest, placed in by_object.items()

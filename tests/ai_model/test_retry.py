@@ -1,0 +1,89 @@
+"""When and how patiently things are tried again."""
+
+import threading
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ai_model.errors import NetworkError, ServiceUnavailable
+from ai_model.retry import Interrupted, Retrier, RetryPolicy, TryAgain, retry_after_s
+
+QUICK = RetryPolicy(tries=3, base_s=0.001, cap_s=0.002)
+
+
+def failing(times: int, error: Exception):
+    left = [times]
+
+    def attempt() -> str:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise error
+        return "done"
+
+    return attempt
+
+
+def call(attempt, *, policy=QUICK, on_failure=lambda: False, stopped=None):
+    return Retrier(policy, stopped=stopped).call(attempt, what="It", on_failure=on_failure)
+
+
+@given(st.integers(1, 100), st.floats(0, 1), st.none() | st.floats(0, 1000))
+def test_pauses_grow_to_a_cap_and_keep_to_what_is_asked(failures, jitter, asked):
+    policy = RetryPolicy()
+    pause = policy.pause_s(failures, asked, jitter=jitter)
+    if asked is None:
+        assert 0 < pause <= policy.cap_s
+    else:
+        assert asked <= pause <= asked + 1
+
+
+def test_tries_again_until_it_works():
+    assert call(failing(2, httpx.ConnectError("refused"))) == "done"
+
+
+def test_gives_up_with_a_network_error():
+    with pytest.raises(NetworkError, match="failed 3 times: refused") as caught:
+        call(failing(3, httpx.ConnectError("refused")))
+    assert caught.value.exit_code == 7
+
+
+def test_progress_renews_the_patience():
+    assert call(failing(20, TryAgain("broke off")), on_failure=lambda: True) == "done"
+
+
+def test_the_last_answer_is_what_is_raised():
+    with pytest.raises(ServiceUnavailable):
+        call(failing(9, TryAgain("503", final=ServiceUnavailable("busy"))))
+
+
+def test_does_not_wait_longer_than_is_bearable():
+    with pytest.raises(NetworkError):
+        call(failing(1, TryAgain("503", retry_after_s=3600)), policy=RetryPolicy())
+
+
+def test_stops_when_told():
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(Interrupted):
+        call(failing(1, TryAgain("503")), policy=RetryPolicy(base_s=60), stopped=stopped)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("7", 7),
+        ("0", 0),
+        ("-3", 0),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", 90),
+        ("Thu, 01 Jan 1970 00:00:01 GMT", 0),
+        ("soon", None),
+        ("", None),
+        ("nan", None),
+        ("Thu, 99 Foo 1970", None),
+    ],
+)
+def test_reads_retry_after(text, seconds):
+    headers = {"retry-after": text} if text else {}
+    assert retry_after_s(httpx.Response(503, headers=headers), now=10) == seconds
