@@ -11,21 +11,28 @@ from ai_model_format.wire import Problem
 from registry_api import __version__, health, middleware, problems
 from registry_api.catalog import api as catalog
 from registry_api.get import api as get
-from registry_api.parts import open_parts
+from registry_api.parts import Parts, open_parts
 from registry_api.push import api as push
 from registry_api.settings import Settings
 
 ROUTERS = (health.router, catalog.router, push.router, get.router)
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """Return the API; it connects to Postgres and the store when it starts."""
+def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
+    """Return the API.
+
+    Args:
+        settings: of the service.
+        parts: opened by the caller, who closes them too; else the API opens its own when
+            it starts.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.parts = open_parts(settings)
+        app.state.parts = parts or open_parts(settings)
         yield
-        app.state.parts.close()
+        if parts is None:
+            app.state.parts.close()
 
     app = FastAPI(
         title="ai-model",

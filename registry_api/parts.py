@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Engine
 
 from registry_api.db.session import open_engine
+from registry_api.get.edge import Edge
 from registry_api.settings import Settings
 from registry_api.signing import UrlSigner, load_signer
 from storage.interface import ObjectStore
@@ -15,7 +16,7 @@ from storage.settings import LocalSettings, S3Settings
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What services need: settings, Postgres, the object store, a key to sign with.
+    """What services need: settings, Postgres, the object store, a key to sign with, edges.
 
     ``stopping`` is set when the process is told to end, so that long work leaves off.
     """
@@ -24,6 +25,7 @@ class Parts:
     engine: Engine
     store: ObjectStore
     signer: UrlSigner
+    edges: tuple[Edge, ...] = ()
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def close(self) -> None:
@@ -32,9 +34,27 @@ class Parts:
 
 
 def open_parts(settings: Settings) -> Parts:
-    """Connect to Postgres and open the store."""
+    """Connect to Postgres and open the store.
+
+    Raises:
+        InvalidEdge: an edge's settings make no sense.
+    """
+    edges = edges_of(settings)
     engine = open_engine(settings.database_url, pool_size=settings.database_pool_size)
-    return Parts(settings, engine, open_store(store_settings(settings)), load_signer(engine))
+    store = open_store(store_settings(settings))
+    return Parts(settings, engine, store, load_signer(engine), edges)
+
+
+def edges_of(settings: Settings) -> tuple[Edge, ...]:
+    """Return the edges that the settings describe. Pure.
+
+    Raises:
+        InvalidEdge: one makes no sense.
+    """
+    return tuple(
+        Edge(edge.name, edge.url, edge.secret.get_secret_value(), tuple(edge.networks))
+        for edge in settings.edges
+    )
 
 
 def store_settings(settings: Settings) -> LocalSettings | S3Settings:

@@ -22,6 +22,7 @@ from ai_model_format.wire import ModelId
 from registry_api.access import ANONYMOUS, Caller, find_caller
 from registry_api.db.session import transaction
 from registry_api.errors import Unauthenticated
+from registry_api.get.edge import Edge, choose_edge, client_address
 from registry_api.parts import Parts
 
 
@@ -156,3 +157,11 @@ Admin = Annotated[Caller, Depends(get_admin)]
 def base_url(request: Request, parts: Parts) -> str:
     """Return where the client reaches this service, without a slash at the end."""
     return (parts.settings.public_url or str(request.base_url)).rstrip("/")
+
+
+def edge_for(request: Request, parts: Parts) -> Edge | None:
+    """Return the edge of the client's network, ``None`` where it goes to the origin."""
+    peer = request.client.host if request.client else None
+    forwarded = request.headers.getlist("x-forwarded-for")
+    trusted = parts.settings.trusted_proxies
+    return choose_edge(parts.edges, client_address(peer, forwarded, trusted_proxies=trusted))

@@ -6,10 +6,19 @@ The only module of the service that reads the environment.
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, Field, IPvAnyNetwork, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1024 * 1024
+
+
+class EdgeSettings(BaseModel):
+    """An edge: ``docs/edge.md``."""
+
+    name: str
+    url: str
+    secret: SecretStr
+    networks: list[IPvAnyNetwork] = []
 
 
 class Settings(BaseSettings):
@@ -35,6 +44,12 @@ class Settings(BaseSettings):
 
     public_url: str | None = Field(
         None, description="Where clients reach this service; else the address of their request"
+    )
+    edges: list[EdgeSettings] = Field(
+        [], description="Caches in front of objects, as JSON: name, url, secret, networks"
+    )
+    trusted_proxies: list[IPvAnyNetwork] = Field(
+        [], description="Networks whose X-Forwarded-For says who a client is, as JSON"
     )
     anonymous_read: bool = Field(False, description="Reads need no token")
 

@@ -12,7 +12,7 @@ from registry_api.get import service
 from registry_api.get.ranges import tag_matches
 from registry_api.get.streams import accepts_gzip, answer_bytes, gzipped
 from registry_api.problems import responses
-from registry_api.requests import DbSession, PartsOf, Reader, StrictRoute, base_url
+from registry_api.requests import DbSession, PartsOf, Reader, StrictRoute, base_url, edge_for
 
 FOR_EVER = "public, max-age=31536000, immutable"
 PRIVATE_FOR_EVER = "private, max-age=31536000, immutable"
@@ -79,7 +79,14 @@ def get_layout(
     """Return where the version's bytes lie now, with URLs that need no token."""
     version = service.resolve(session, model_id, ref)
     response.headers["Cache-Control"] = "no-store"
-    return service.layout(session, parts, model_id, version, base_url=base_url(request, parts))
+    return service.layout(
+        session,
+        parts,
+        model_id,
+        version,
+        base_url=base_url(request, parts),
+        edge=edge_for(request, parts),
+    )
 
 
 @router.head(

@@ -14,6 +14,7 @@ from ai_model_format.wire import FileLayout, LayoutInfo, ObjectSource
 from registry_api.catalog import queries
 from registry_api.db.tables import FileRow, ObjectRow, VersionRow
 from registry_api.errors import FileNotFound, ModelNotFound, VersionNotFound
+from registry_api.get.edge import Edge, edge_url
 from registry_api.parts import Parts
 from registry_api.push.chunks import Run
 from registry_api.push.queries import object_digests
@@ -62,27 +63,38 @@ def manifest_size(session: Session, version: VersionRow) -> int:
 
 
 def layout(
-    session: Session, parts: Parts, model_id: str, version: VersionRow, *, base_url: str
+    session: Session,
+    parts: Parts,
+    model_id: str,
+    version: VersionRow,
+    *,
+    base_url: str,
+    edge: Edge | None = None,
 ) -> LayoutInfo:
-    """Return where a version's bytes lie, with URLs for its objects."""
+    """Return where a version's bytes lie, with URLs for its objects, at ``edge`` where given."""
     files = queries.files_of(session, version.id)
     ids = list(dict.fromkeys(object_id for f in files for object_id, _, _ in _runs(f)))
     places = {object_id: index for index, object_id in enumerate(ids)}
     found = object_digests(session, ids)
-    expires_at = int(time.time()) + parts.settings.url_expires_s
+    expires_at = datetime.fromtimestamp(int(time.time()) + parts.settings.url_expires_s, UTC)
+
+    def source(digest: Digest, size: int) -> ObjectSource:
+        origin = object_url(parts, digest, base_url)
+        if edge is None:
+            return ObjectSource(digest=digest, size=size, url=origin)
+        near = edge_url(edge, origin, expires_at)
+        return ObjectSource(digest=digest, size=size, url=near, origin_url=origin)
+
     return LayoutInfo(
         model_id=model_id,
         version=version.name,
         manifest_digest=version.manifest_digest,
-        objects=[
-            ObjectSource(digest=digest, size=size, url=object_url(parts, digest, base_url))
-            for digest, size in (found[object_id] for object_id in ids)
-        ],
+        objects=[source(*found[object_id]) for object_id in ids],
         files=[
             FileLayout(path=f.path, runs=[(places[o], start, size) for o, start, size in _runs(f)])
             for f in files
         ],
-        expires_at=datetime.fromtimestamp(expires_at, UTC),
+        expires_at=expires_at,
     )
 
 

@@ -80,9 +80,7 @@ def serving(settings: Settings) -> Iterator[Service]:
 @pytest.fixture
 def settings(database: str, tmp_path: Path) -> Settings:
     """Settings of a service on a new database and a new local store."""
-    return Settings(
-        database_url=database, local_path=tmp_path / "objects", database_pool_size=10
-    )
+    return Settings(database_url=database, local_path=tmp_path / "objects", database_pool_size=10)
 
 
 @pytest.fixture
