@@ -46,10 +46,10 @@ class Settings(BaseSettings):
         None, description="Where clients reach this service; else the address of their request"
     )
     edges: list[EdgeSettings] = Field(
-        [], description="Caches in front of objects, as JSON: name, url, secret, networks"
+        default=[], description="Caches in front of objects, as JSON: name, url, secret, networks"
     )
     trusted_proxies: list[IPvAnyNetwork] = Field(
-        [], description="Networks whose X-Forwarded-For says who a client is, as JSON"
+        default=[], description="Networks whose X-Forwarded-For says who a client is, as JSON"
     )
     anonymous_read: bool = Field(False, description="Reads need no token")
 
