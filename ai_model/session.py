@@ -21,7 +21,13 @@ from ai_model.transport import Transport
 
 Answer = TypeVar("Answer", bound=BaseModel)
 GZIP_FROM = 64 * 1024
-_TIMEOUT = httpx.Timeout(connect=15.0, read=30.0, write=60.0, pool=60.0)
+
+
+def _timeout(*, read_s: float) -> httpx.Timeout:
+    return httpx.Timeout(connect=15.0, read=read_s, write=60.0, pool=60.0)
+
+
+_TIMEOUT = _timeout(read_s=30.0)
 
 
 class Session:
@@ -84,7 +90,7 @@ class Session:
             content=content,
             params={key: value for key, value in (params or {}).items() if value != ""},
             headers={**extra, **(headers or {})},
-            timeout=httpx.Timeout(_TIMEOUT, read=read_timeout_s),
+            timeout=_timeout(read_s=read_timeout_s),
         )
 
         def attempt() -> httpx.Response:
