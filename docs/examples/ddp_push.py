@@ -60,7 +60,9 @@ def push(model: nn.Module, model_id: str, version: str, *, lr: float, loss: floa
                 "metrics": {"loss": loss},
             },
         )
-    print(f"pushed {model_id} {version}: {result.bytes_sent:,} of {result.bytes_total:,} bytes sent")
+    print(
+        f"pushed {model_id} {version}: {result.bytes_sent:,} of {result.bytes_total:,} bytes sent"
+    )
 
 
 def main() -> None:
