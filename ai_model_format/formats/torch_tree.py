@@ -16,6 +16,8 @@ from ai_model_format.formats.pickle_nodes import MAX_DEPTH, Call, Dict, List, Pe
 from ai_model_format.formats.torch_tensors import InvalidTensor, UnusualTensor, View, read_view
 
 MAX_VISITS = 2_000_000
+MAX_PATHS = 16
+"""Paths that lead to one tensor, on average; a short pickle can describe any number."""
 
 KeyPath = tuple[str | int, ...]
 _ATOMS = (str, int, float, bytes, bool, type(None))
@@ -88,6 +90,7 @@ class _Grower:
     def __init__(self) -> None:
         self.visits = 0
         self.tensors = 0
+        self.distinct: set[int] = set()
         self.barren: set[int] = set()
         self.above: set[int] = set()
 
@@ -117,8 +120,11 @@ class _Grower:
         if view is None:
             return None
         self.tensors += 1
+        self.distinct.add(id(node))
         if self.tensors > MAX_TENSORS:
             raise UnusualTensor(f"the checkpoint has more than {MAX_TENSORS} tensors")
+        if self.tensors > 1000 and self.tensors > MAX_PATHS * len(self.distinct):
+            raise UnusualTensor(f"more than {MAX_PATHS} paths lead to each tensor")
         return Branch(node, path, view, [])
 
     def container(self, node: Any, path: KeyPath, depth: int) -> Branch | None:

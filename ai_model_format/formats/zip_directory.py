@@ -144,10 +144,16 @@ def _read_end(read: ReadRange, size: int) -> tuple[int, int, int]:
 
 
 def _refuse_other_end(read: ReadRange, size: int) -> None:
-    tail = read(max(0, size - _END.size - _FULL_16), size)
-    if b"PK\x05\x06" in tail:
-        raise UnusualZip("bytes follow the end record")
-    raise InvalidZip("there is no end record: the archive is cut")
+    """Say what is wrong with an archive that does not end with a plain end record."""
+    start = max(0, size - _END.size - _FULL_16)
+    tail = read(start, size)
+    found = tail.rfind(b"PK\x05\x06")
+    if found < 0 or len(tail) - found < _END.size:
+        raise InvalidZip("there is no end record: the archive is cut")
+    comment_size = int(_END.unpack_from(tail, found)[7])
+    if found + _END.size + comment_size != len(tail):
+        raise InvalidZip(f"the end record at {start + found} does not reach the end of the file")
+    raise UnusualZip("the archive has a comment")
 
 
 def _read_end_64(read: ReadRange, end_offset: int) -> tuple[int, tuple[int, int, int]] | None:

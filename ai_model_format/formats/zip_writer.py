@@ -41,7 +41,7 @@ def write_archive(records: Sequence[Record], *, alignment: int) -> list[Segment]
     """Return the segments of an archive, each content at a multiple of ``alignment``."""
     segments: list[Segment] = []
     central: list[bytes] = []
-    pending = b""
+    pending = bytearray()
     offset = 0
     for record in records:
         header = _local_header(record, offset, alignment)
@@ -50,13 +50,14 @@ def write_archive(records: Sequence[Record], *, alignment: int) -> list[Segment]
         if isinstance(record.content, bytes):
             pending += record.content
         elif record.size:
-            segments += [Literal(pending), SourceRange(record.content)]
-            pending = b""
+            segments += [Literal(bytes(pending)), SourceRange(record.content)]
+            pending.clear()
         descriptor = _descriptor(record)
         pending += descriptor
         offset += len(header) + record.size + len(descriptor)
     directory = b"".join(central)
-    segments.append(Literal(pending + directory + _end(len(records), offset, len(directory))))
+    pending += directory + _end(len(records), offset, len(directory))
+    segments.append(Literal(bytes(pending)))
     return segments
 
 
