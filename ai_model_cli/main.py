@@ -16,8 +16,9 @@ SECTIONS = {
     "Move weights": ("push", "get", "verify"),
     "Look": ("ls", "show", "layers", "diff"),
     "Name": ("alias", "yank"),
+    "Move traffic": ("route", "nodes", "gateway"),
     "Access": ("login", "whoami", "token"),
-    "Run": ("completion",),
+    "Run": ("serve", "completion"),
 }
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 

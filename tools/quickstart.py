@@ -98,7 +98,7 @@ def show(folder: Path, environment: dict[str, str]) -> None:
     model = ("--model-id", "minilm", "--version", "v1")
     run("trainer", "push", "model.safetensors", *model, "--alias", "production")
     say("What is in it?")
-    run("trainer", "layers", *model)
+    run("trainer", "layers", *model, "--depth", "2")
     say("Another machine needs only the encoder. Only its bytes travel.")
     production = ("--model-id", "minilm", "--version", "production")
     run("server", "get", *production, "--layers", "encoder", "--output", "encoder")

@@ -45,9 +45,7 @@ def _lines(result: "VerifyResult") -> Iterator[str]:
     bad = sum(file.status != "ok" for file in result.files)
     name = f"{result.model_id} {result.version}"
     if bad:
-        yield f"{count(bad, 'file')} of {len(result.files)} differ from {name}."
+        yield f"{bad} of {count(len(result.files), 'file')} not as in {name}."
     else:
-        yield (
-            f"All {count(len(result.files), 'file')} are those of {name}:"
-            f" {human_size(result.bytes_verified)} verified in {result.elapsed_s:.1f} s."
-        )
+        what = f"{count(len(result.files), 'file')}, {human_size(result.bytes_verified)}"
+        yield f"Every byte is that of {name}: {what} hashed in {result.elapsed_s:.1f} s."

@@ -106,7 +106,7 @@ def test_layers_are_a_tree(shell, pushed):
 
 def test_verify_names_what_is_bad(shell, pushed):
     shell.run("get", *pushed, "--output", "whole")
-    assert shell.lines("verify", "whole")[-1].startswith("All 1 file are those of")
+    assert shell.lines("verify", "whole")[-1].startswith("Every byte is that of")
     file = shell.folder / "whole" / "m.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"\x07")
     done = shell.run("verify", "whole", code=6)
