@@ -7,5 +7,6 @@ pytest_plugins = [
     "tests.services.throttle",
     "tests.services.real_files",
     "tests.services.registry",
+    "tests.services.envoy",
     "tests.services.served",
 ]

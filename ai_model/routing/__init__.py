@@ -1,0 +1,1 @@
+"""Traffic from the client's side: routes, endpoints, rollouts."""
