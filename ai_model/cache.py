@@ -50,10 +50,10 @@ class HeldFile:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Files that a push read or a get wrote.
+    """Files that a get wrote.
 
     Attributes:
-        root: the path that was pushed, or the output directory; one note a root.
+        root: the output directory; one note a directory.
         model_id: of the version.
         manifest_digest: of the version.
         files: what lies there.

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from ai_model.api import Api, checked, invalid_fields
-from ai_model.cache import Cache, Held, HeldFile
 from ai_model.errors import FileChanged, NetworkError, ServiceProblem, UsageError, service_problem
 from ai_model.progress import Meter, OnProgress
 from ai_model.push.git import head_commit
@@ -20,7 +19,6 @@ from ai_model.push.scan import LocalFile, Scan, scan
 from ai_model.push.upload import Uploader
 from ai_model.results import PushedFile, PushResult
 from ai_model_format import names, wire
-from ai_model_format.byte_range import ByteRange
 from ai_model_format.manifest import InvalidManifest, Manifest, check_manifest, manifest_digest
 
 _ROUNDS = 6
@@ -55,7 +53,6 @@ def push(
     _check(manifest)
     job = _Job(api, model_id, found, manifest, on_progress)
     end = job.publish(_request(version, manifest, described, alias))
-    _remember(Cache(api.config.cache_dir), path, model_id, found, manifest)
     return _result(end, found, manifest, elapsed_s=time.monotonic() - started)
 
 
@@ -188,23 +185,6 @@ def _request(
         metadata=metadata,
         alias=alias,
     )
-
-
-def _remember(cache: Cache, path: Path, model_id: str, found: Scan, manifest: Manifest) -> None:
-    """Note what lies where, so that a later get copies it instead of fetching it."""
-    data = manifest.to_bytes()
-    cache.keep_manifest(manifest_digest(data), data)
-    files = tuple(
-        HeldFile(
-            source=str(local.source),
-            size=local.size,
-            mtime_ns=local.mtime_ns,
-            path=local.path,
-            runs=((0, ByteRange(0, local.size)),),
-        )
-        for local in found.files
-    )
-    cache.remember(Held(str(path.resolve()), model_id, manifest_digest(data), files))
 
 
 def _result(end: _End, found: Scan, manifest: Manifest, *, elapsed_s: float) -> PushResult:

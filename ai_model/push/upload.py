@@ -5,9 +5,10 @@ expire. Must not decide what to send: that is ``plan``.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import httpx
 
@@ -113,7 +114,7 @@ class Uploader:
         try:
             response = self._api.session.store.put(
                 target.url,
-                content=body,
+                content=cast("Iterable[bytes]", body),  # memoryviews do for a socket
                 headers={**target.headers, "content-length": str(target.size)},
             )
             _check_stored(response, signed)
