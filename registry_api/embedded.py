@@ -102,6 +102,7 @@ def _run(
         create_app(settings, parts),
         log_level="warning",
         ws="none",
+        proxy_headers=False,  # X-Forwarded-For: trusted as settings say, not whoever is local
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
     server = uvicorn.Server(config)

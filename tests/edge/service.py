@@ -48,7 +48,11 @@ def running_registry(database_url: str, **options: Any) -> Iterator[RunningRegis
     settings = Settings(database_url=database_url, public_url=url, **options)
     parts = open_parts(settings)
     config = uvicorn.Config(
-        create_app(settings, parts), host="127.0.0.1", port=port, log_level="warning"
+        create_app(settings, parts),
+        host="127.0.0.1",
+        port=port,
+        log_level="warning",
+        proxy_headers=False,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="registry")

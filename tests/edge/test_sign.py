@@ -1,7 +1,9 @@
 """Choosing an edge and signing for it."""
 
+import re
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -17,6 +19,7 @@ from registry_api.get.edge import (
     sign,
 )
 
+ROOT = Path(__file__).parents[2]
 SECRET = "0123456789abcdef0123456789abcdef"
 EXPIRES_AT = datetime(2030, 1, 2, 3, 4, 5, 900_000, tzinfo=UTC)
 
@@ -130,3 +133,11 @@ def test_an_edge_that_cannot_work_is_refused(url: str, secret: str) -> None:
 
 def test_the_secret_is_not_shown() -> None:
     assert SECRET not in repr(edge("near"))
+
+
+def test_no_server_of_ours_believes_forwarded_addresses_by_itself() -> None:
+    """uvicorn would, from 127.0.0.1, and no setting of ours could take it back."""
+    sources = [path.read_text() for path in (ROOT / "registry_api").rglob("*.py")]
+    starts = [text for text in sources if re.search(r"uvicorn\.(run|Config)\(", text)]
+    assert starts
+    assert all("proxy_headers=False" in text for text in starts)
