@@ -67,13 +67,13 @@ def worker_app(parts: Parts) -> App:
     return app
 
 
-async def work(parts: Parts, *, install_signal_handlers: bool) -> None:
+async def work(parts: Parts) -> None:
     """Do jobs until cancelled."""
     await asyncio.to_thread(defer_stale, parts)
     async with worker_app(parts).open_async() as app:
         await app.run_worker_async(
             concurrency=CONCURRENCY,
-            install_signal_handlers=install_signal_handlers,
+            install_signal_handlers=False,
             delete_jobs="always",
             shutdown_graceful_timeout=10,
         )
@@ -105,7 +105,7 @@ class WorkerThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._task = self._loop.create_task(work(self._parts, install_signal_handlers=False))
+        self._task = self._loop.create_task(work(self._parts))
         try:
             self._loop.run_until_complete(self._task)
         except asyncio.CancelledError:

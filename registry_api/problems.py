@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -29,6 +29,16 @@ from storage.interface import ObjectNotFound, StoreFull, StoreUnavailable, Uploa
 MEDIA_TYPE = "application/problem+json"
 MAX_FIELD_ERRORS = 50
 _CODES = {404: "not_found", 405: "method_not_allowed", 413: "payload_too_large"}
+
+_TRANSLATIONS: list[tuple[type[Exception], Callable[[Any], RegistryError]]] = [
+    (InvalidName, lambda e: InvalidRequest(str(e), [FieldError(field=e.kind, message=e.rule)])),
+    (StoreUnavailable, lambda _: StoreNotAvailable("the object store does not answer")),
+    (StoreFull, lambda _: StoreIsFull("the store has no room left, or is over its quota")),
+    (ObjectNotFound, lambda _: ObjectMissing("the store does not hold this object")),
+    (UploadIncomplete, lambda e: UploadIncompleteYet(str(e))),
+    (OperationalError, lambda _: DatabaseNotAvailable("the database does not answer")),
+    (PoolTimeout, lambda _: DatabaseNotAvailable("the database is too busy; try again soon")),
+]
 
 logger = logging.getLogger("registry_api")
 
@@ -61,23 +71,10 @@ def field_errors(errors: Iterable[Mapping[str, Any]]) -> list[FieldError]:
 
 def known_error(error: Exception) -> RegistryError | None:
     """Translate an error of a layer below, ``None`` where it is a surprise."""
-    match error:
-        case RegistryError():
-            return error
-        case InvalidName():
-            return InvalidRequest(str(error), [FieldError(field=error.kind, message=error.rule)])
-        case StoreUnavailable():
-            return StoreNotAvailable("the object store does not answer; try again soon")
-        case StoreFull():
-            return StoreIsFull("the object store has no room left, or is over its quota")
-        case ObjectNotFound():
-            return ObjectMissing("the store does not hold this object")
-        case UploadIncomplete():
-            return UploadIncompleteYet(str(error))
-        case OperationalError() | PoolTimeout():
-            return DatabaseNotAvailable("the database does not answer; try again soon")
-        case _:
-            return None
+    if isinstance(error, RegistryError):
+        return error
+    translate = next((make for kind, make in _TRANSLATIONS if isinstance(error, kind)), None)
+    return translate(error) if translate else None
 
 
 def install(app: FastAPI) -> None:
@@ -108,18 +105,9 @@ def install(app: FastAPI) -> None:
         )
         return problem_response(problem, error.headers)
 
-    known_types: list[type[Exception]] = [
-        RegistryError,
-        InvalidName,
-        StoreUnavailable,
-        StoreFull,
-        ObjectNotFound,
-        UploadIncomplete,
-        OperationalError,
-        PoolTimeout,
-    ]
-    for known_type in known_types:
-        app.add_exception_handler(known_type, on_known)
+    app.add_exception_handler(RegistryError, on_known)
+    for kind, _ in _TRANSLATIONS:
+        app.add_exception_handler(kind, on_known)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
 

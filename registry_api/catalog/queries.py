@@ -19,9 +19,7 @@ def find_model(session: Session, model_id: str) -> ModelRow | None:
 
 
 def lock_model(session: Session, model_id: str, *, create: bool = False) -> ModelRow | None:
-    """Return a model's row, locked until the transaction ends, so that names in it are taken
-    by one at a time.
-    """
+    """Return a model's row, locked until the transaction ends: one at a time takes its names."""
     if create:
         session.execute(insert(ModelRow).values(name=model_id).on_conflict_do_nothing())
     return session.scalar(select(ModelRow).where(ModelRow.name == model_id).with_for_update())
