@@ -1,6 +1,8 @@
 """``ai-model login``: keep an endpoint and a token in the config file."""
 
+import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -22,13 +24,15 @@ def command(invocation: Invocation) -> None:
       ai-model login --endpoint https://models.example.org
       ai-model login --endpoint https://models.example.org < token.txt
     """
-    from ai_model.config import save_login  # lazy: --help needs none of it
+    from ai_model.config import config_path, save_login  # lazy: --help needs none of it
 
+    path = invocation.config or config_path()
+    invocation.config = path if path.exists() else Path(os.devnull)  # a first login makes it
     invocation.token = invocation.token or _read_token()
     with invocation.registry() as registry:
         identity = registry.whoami()
         endpoint = registry.config.endpoint
-    path = save_login(endpoint, invocation.token, path=invocation.config)
+    save_login(endpoint, invocation.token, path=path)
     document = {"endpoint": endpoint, "name": identity.name, "config": str(path)}
     invocation.answer(document, [f"{identity.name} at {endpoint}, kept in {path}"])
 

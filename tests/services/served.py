@@ -59,6 +59,7 @@ def served(tmp_path_factory) -> Iterator[Path]:
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(STOP_TIMEOUT_S) == 0
+        server.stdout.close()
         assert not (data_dir / "postgres" / "postmaster.pid").exists()
 
 
