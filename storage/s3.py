@@ -328,7 +328,8 @@ def _choose_parts(upload: Upload, listed: Iterable[dict[str, Any]]) -> dict[int,
     """Return one part for each number.
 
     SeaweedFS lists a part that was sent twice twice, in no order and dated by whole seconds:
-    one of the right size counts before others, then the latest.
+    one of the right size counts before others, then the latest. Where a page of the listing
+    ends between the two, only one is seen; should they differ, verifying finds it.
     """
     parts: dict[int, dict[str, Any]] = {}
     for part in listed:

@@ -162,6 +162,7 @@ def _start(directory: Path) -> tuple[S3Server, subprocess.Popen[bytes]]:
 def _command(data: Path, config: Path, ports: dict[str, int]) -> list[str]:
     return [
         _binary(),
+        "-logtostderr=true",  # else it logs to /tmp as well
         "server",
         f"-dir={data}",
         "-ip=127.0.0.1",

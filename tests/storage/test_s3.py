@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -57,15 +56,12 @@ def shared_bucket(s3_server: S3Server) -> Iterator[S3Settings]:
         yield settings
 
 
-class S3Contract(ObjectStoreContract):
+class TestS3ObjectStore(ObjectStoreContract):
     """The contract behind a prefix of its own; listings come in pages of two."""
-
-    changes: ClassVar[dict[str, object]] = {}
 
     @pytest.fixture
     def open_store(self, shared_bucket: S3Settings) -> Iterator[Callable[[], S3ObjectStore]]:
-        prefix = f"{secrets.token_hex(4)}/{self.changes.get('prefix', '')}"
-        settings = replace(shared_bucket, **self.changes | {"prefix": prefix})
+        settings = replace(shared_bucket, prefix=f"team/{secrets.token_hex(4)}/")
         with ExitStack() as stack:
             yield lambda: stack.enter_context(opened(settings))
 
@@ -75,21 +71,6 @@ class S3Contract(ObjectStoreContract):
 
     def wait_for_a_later_date(self) -> None:
         time.sleep(1.1)
-
-
-class TestS3ObjectStore(S3Contract):
-    """A store that knows all that is asked of it."""
-
-
-class TestPlainS3WithPrefix(S3Contract):
-    """An older store: no conditional writes, no SHA-256; a bucket shared by prefix."""
-
-    changes: ClassVar[dict[str, object]] = {
-        "prefix": "team/models/",
-        "conditional_writes": False,
-        "sha256_on_put": False,
-        "copy_part_size": 6 * MIB,
-    }
 
 
 @pytest.fixture
@@ -247,6 +228,27 @@ def test_one_part_of_the_wrong_size(s3_settings: MakeSettings) -> None:
         with pytest.raises(UploadIncomplete) as caught:
             store.complete(upload)
         assert caught.value.part_numbers == [1]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("size", [10, PART_SIZE + 10])
+def test_an_older_store_is_asked_for_less(
+    s3_settings: MakeSettings, size: int, in_place: bool
+) -> None:
+    settings = s3_settings(part_size=PART_SIZE, conditional_writes=False, sha256_on_put=False)
+    with opened(settings) as store:
+        data = some_bytes(size)
+        upload = begin(store, data, in_place=in_place)
+        assert store.part_target(upload, 1, expires_in_s=60).headers == {}
+        send_parts(store, upload, data)
+        send_parts(store, upload, data, 1)
+        store.complete(upload)
+        store.publish(upload)
+        assert read_all(store, upload.digest) == data
+        store.put(digest_of(b"x"), b"x")
+        store.put(digest_of(b"x"), b"x")
+        store.delete([upload.digest])
+        assert set(listed(store)) == {digest_of(b"x")}
 
 
 def test_put_refuses_what_has_another_digest(store: S3ObjectStore) -> None:
