@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 MAX_PATTERN_LENGTH = 1024
 _INDEX_RANGE = re.compile(r"\[(\d{1,9})-(\d{1,9})\]", re.ASCII)
+_NUMBER = re.compile(r"\d+", re.ASCII)
 _PIECE = re.compile(r"\[\d{1,9}-\d{1,9}\]|\[!?[^\]]+\]|\*|\?|.", re.ASCII | re.DOTALL)
 
 
@@ -162,48 +163,74 @@ def _split_components(pattern: str) -> list[str]:
 
 
 def _component_matcher(component: str, pattern: str) -> Callable[[str], bool]:
+    """Return a function that matches one component, in steps that grow with length times length.
+
+    A regular expression would do, were it not for ``*a*a*a*a*``: patterns come with
+    versions too, and backtracking through such a one would take for ever.
+    """
     if not component:
         raise InvalidPattern(f"layer pattern {pattern!r} has an empty component")
     if not any(mark in component for mark in "*?["):
         return component.__eq__
-    expression = ""
-    bounds: list[range] = []
-    for piece in _PIECE.findall(component):
-        if index_range := _INDEX_RANGE.fullmatch(piece):
-            first, last = int(index_range[1]), int(index_range[2])
-            if last < first:
-                raise InvalidPattern(f"layer pattern {pattern!r}: {piece} runs backwards")
-            bounds.append(range(first, last + 1))
-            expression += r"(\d{1,9})"
-        else:
-            expression += _translate(piece)
-    try:
-        compiled = re.compile(expression, re.ASCII | re.DOTALL)
-    except re.error as error:
-        raise InvalidPattern(f"layer pattern {pattern!r}: {error}") from error
+    steps = [_piece_step(piece, pattern) for piece in _PIECE.findall(component)]
 
     def matches(part: str) -> bool:
-        found = compiled.fullmatch(part)
-        return found is not None and all(
-            int(number) in allowed for number, allowed in zip(found.groups(), bounds, strict=True)
-        )
+        places = {0}
+        for step in steps:
+            places = step(part, places)
+            if not places:
+                return False
+        return len(part) in places
 
     return matches
 
 
-def _translate(piece: str) -> str:
+_Step = Callable[[str, set[int]], set[int]]
+"""From the places in a component that a pattern can have reached to those behind one more piece."""
+
+
+def _piece_step(piece: str, pattern: str) -> _Step:
     if piece == "*":
-        return ".*"
+        return lambda part, places: set(range(min(places), len(part) + 1))
+    if index_range := _INDEX_RANGE.fullmatch(piece):
+        first, last = int(index_range[1]), int(index_range[2])
+        if last < first:
+            raise InvalidPattern(f"layer pattern {pattern!r}: {piece} runs backwards")
+        return _number_step(range(first, last + 1))
+    return _character_step(piece, pattern)
+
+
+def _number_step(allowed: range) -> _Step:
+    """Step over a whole number, never over a part of its digits."""
+
+    def step(part: str, places: set[int]) -> set[int]:
+        return {
+            number.end()
+            for number in _NUMBER.finditer(part)
+            if number.start() in places and len(number[0]) < 20 and int(number[0]) in allowed
+        }
+
+    return step
+
+
+def _character_step(piece: str, pattern: str) -> _Step:
+    try:
+        one = re.compile(_translate(piece), re.DOTALL)
+    except re.error as error:
+        raise InvalidPattern(f"layer pattern {pattern!r}: {error}") from error
+    return lambda part, places: {place + 1 for place in places if one.match(part, place)}
+
+
+def _translate(piece: str) -> str:
+    """Return the regular expression of a piece that stands for one character."""
     if piece == "?":
         return "."
-    if len(piece) > 1:
-        inside = piece[1:-1].replace("\\", r"\\").replace("[", r"\[")
-        return (
-            f"[^{inside[1:]}]"
-            if inside.startswith("!")
-            else f"[{inside.replace('^', chr(92) + '^')}]"
-        )
-    return re.escape(piece)
+    if len(piece) == 1:
+        return re.escape(piece)
+    inside = piece[1:-1].replace("\\", r"\\").replace("[", r"\[")
+    if inside.startswith("!"):
+        return f"[^{inside[1:]}]"
+    return f"[{inside.replace('^', chr(92) + '^')}]"
 
 
 def _path_down(root: LayerNode, parts: Sequence[str]) -> Iterator[LayerNode]:
