@@ -13,9 +13,20 @@ from registry_api.catalog import api as catalog
 from registry_api.get import api as get
 from registry_api.parts import Parts, open_parts
 from registry_api.push import api as push
+from registry_api.rollout import api as rollout
+from registry_api.routing import api as routing
 from registry_api.settings import Settings
+from registry_api.xds import api as xds
 
-ROUTERS = (health.router, catalog.router, push.router, get.router)
+ROUTERS = (
+    health.router,
+    catalog.router,
+    push.router,
+    get.router,
+    routing.router,
+    rollout.router,
+    xds.router,
+)
 
 
 def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:

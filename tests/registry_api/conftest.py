@@ -7,14 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
 
+from ai_model_format.chunks import plan_chunks
 from ai_model_format.digest import digest_of
+from ai_model_format.formats.detect import index_file
+from ai_model_format.manifest import Chunk, File, Manifest
 from ai_model_format.wire import TokenRequest
 from registry_api.access import Caller
 from registry_api.app import create_app
@@ -156,3 +159,81 @@ def wait_until(check: Callable[[], bool], what: str) -> None:
             return
         time.sleep(0.05)
     raise AssertionError(f"{what} did not happen")
+
+
+def make_manifest(files: dict[str, bytes]) -> Manifest:
+    """Return the manifest of files, as a client makes it."""
+    return Manifest(tuple(_file_of(path, files[path]) for path in sorted(files)))
+
+
+def begin_manifest(
+    api: httpx.Client,
+    model_id: str,
+    version: str,
+    files: dict[str, bytes],
+    *,
+    manifest: Manifest | None = None,
+    **more: object,
+) -> httpx.Response:
+    """Begin to push as the client does."""
+    value = json.loads((manifest or make_manifest(files)).to_bytes())
+    return api.post(
+        f"/v1/models/{model_id}/pushes", json={"version": version, "manifest": value, **more}
+    )
+
+
+def push_manifest(
+    api: httpx.Client,
+    model_id: str,
+    version: str,
+    files: dict[str, bytes],
+    *,
+    manifest: Manifest | None = None,
+    **more: object,
+) -> tuple[dict, httpx.Response]:
+    """Push as the client does: only what is missing, packed into one object a file.
+
+    Returns:
+        The answers to begin and to finish.
+    """
+    manifest = manifest or make_manifest(files)
+    begun = begin_manifest(api, model_id, version, files, manifest=manifest, **more)
+    if begun.status_code not in (200, 201) or begun.json()["state"] != "open":
+        return begun.json(), begun
+    push = begun.json()
+    uploads, data = [], {}
+    for missing in push["missing"]:
+        file = next(f for f in manifest.files if f.path == missing["path"])
+        starts = file.chunk_starts
+        packed = b"".join(
+            files[file.path][starts[first] : starts[last]] for first, last in missing["ranges"]
+        )
+        data[digest_of(packed)] = packed
+        contents = [
+            {"path": file.path, "first_chunk": first, "last_chunk": last}
+            for first, last in missing["ranges"]
+        ]
+        upload = {"digest": digest_of(packed), "size": len(packed), "contents": contents}
+        if upload["digest"] not in [u["digest"] for u in uploads]:
+            uploads.append(upload)
+    if uploads:
+        send(api, push, uploads, data)
+    return push, api.post(f"/v1/pushes/{push['push_id']}/finish")
+
+
+def _file_of(path: str, data: bytes) -> File:
+    format, index = index_file(lambda start, end: data[start:end], len(data))
+    spans = plan_chunks(len(data), [*(t.range for t in index.tensors), *index.structure])
+    return File(
+        path=path,
+        size=len(data),
+        sha256=digest_of(data),
+        media_type=format.media_type,
+        format=format.name,
+        chunks=tuple(Chunk(digest_of(data[s.start : s.end]), s.size) for s in spans),
+        tensors=tuple(
+            replace(tensor, digest=digest_of(data[tensor.start : tensor.end]))
+            for tensor in index.tensors
+        ),
+        structure=tuple(index.structure),
+    )

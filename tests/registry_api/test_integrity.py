@@ -1,0 +1,137 @@
+"""The service believes only what it has hashed; a push that lies leaves nothing behind."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine, text
+
+from ai_model_format.manifest import Manifest
+from tests.registry_api.conftest import (
+    begin_manifest,
+    make_manifest,
+    make_safetensors,
+    push_manifest,
+    push_plain,
+    send,
+    sha256,
+)
+
+
+def _stored(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("flipped", [5, 40_000])
+def test_one_flipped_byte_fails_the_push(
+    api: httpx.Client, tmp_path: Path, engine: Engine, flipped: int
+) -> None:
+    tensors = {"encoder.w": os.urandom(30_000), "decoder.w": os.urandom(30_000)}
+    weights = make_safetensors(**tensors)
+    manifest = make_manifest({"m": weights})
+    begun = begin_manifest(api, "net", "v1", {"m": weights}).json()
+    bad = bytearray(weights)
+    bad[flipped] ^= 1
+    contents = [{"path": "m", "first_chunk": 0, "last_chunk": len(manifest.files[0].chunks)}]
+    upload = {"digest": sha256(weights), "size": len(weights), "contents": contents}
+    for target in api.post(
+        f"/v1/pushes/{begun['push_id']}/uploads", json={"uploads": [upload]}
+    ).json()["uploads"][0]["targets"]:
+        assert httpx.put(target["url"], content=bytes(bad)).status_code == 204
+    done = api.post(f"/v1/pushes/{begun['push_id']}/finish")
+    assert (done.status_code, done.json()["state"]) == (200, "failed")
+    problem = done.json()["problem"]
+    assert problem["code"] == "integrity_failed"
+    assert problem["errors"][0]["field"] == "m"
+    if flipped > 30_000:
+        assert "tensor 'decoder.w'" in problem["detail"]
+    assert api.get("/v1/models/net").status_code == 404
+    assert _stored(tmp_path / "objects") == []
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM upload")) == 0
+        assert connection.scalar(text("SELECT count(*) FROM object")) == 0
+
+
+def _lie_about_file(manifest: Manifest) -> Manifest:
+    return Manifest((replace(manifest.files[0], sha256=sha256(b"a lie")),))
+
+
+def _lie_about_tensor(manifest: Manifest) -> Manifest:
+    (file,) = manifest.files
+    tensors = tuple(replace(t, digest=sha256(b"a lie")) for t in file.tensors)
+    return Manifest((replace(file, tensors=tensors),))
+
+
+@pytest.mark.parametrize("lie", [_lie_about_file, _lie_about_tensor])
+def test_a_manifest_that_lies_about_stitched_bytes_fails(api: httpx.Client, lie) -> None:
+    """Every chunk is right, but the file's or a long tensor's digest is not theirs."""
+    data = os.urandom(17 * 1024 * 1024)
+    weights = make_safetensors(long=data)
+    honest = make_manifest({"m": weights})
+    assert push_manifest(api, "net", "v1", {"m": weights})[1].json()["created"]
+    _, done = push_manifest(api, "net", "v2", {"m": weights}, manifest=lie(honest))
+    assert (done.json()["state"], done.json()["problem"]["code"]) == ("failed", "integrity_failed")
+    assert [v["version"] for v in api.get("/v1/models/net/versions").json()["versions"]] == ["v1"]
+
+
+def test_finish_names_what_is_missing(api: httpx.Client) -> None:
+    begun = begin_manifest(api, "net", "v1", {"a": b"1", "b": b"22"}).json()
+    other = api.post(
+        "/v1/models/net/pushes",
+        json={"version": "v2", "files": [{"path": "c", "size": 3, "sha256": sha256(b"333")}]},
+    ).json()
+    refused = api.post(f"/v1/pushes/{other['push_id']}/finish")
+    assert (refused.status_code, refused.json()["code"]) == (409, "upload_incomplete")
+    assert refused.json()["errors"] == [{"field": "c", "message": "chunks missing"}]
+    upload = {
+        "digest": sha256(b"333"),
+        "size": 3,
+        "contents": [{"path": "c", "first_chunk": 0, "last_chunk": 1}],
+    }
+    api.post(f"/v1/pushes/{other['push_id']}/uploads", json={"uploads": [upload]})
+    refused = api.post(f"/v1/pushes/{other['push_id']}/finish")
+    assert refused.json()["errors"] == [{"field": sha256(b"333"), "message": "parts missing: 1"}]
+    send(api, other, [upload], {sha256(b"333"): b"333"})
+    assert api.post(f"/v1/pushes/{other['push_id']}/finish").json()["state"] == "ready"
+    refused = api.post(f"/v1/pushes/{begun['push_id']}/finish")
+    assert [error["field"] for error in refused.json()["errors"]] == ["a", "b"]
+
+
+def test_a_dropped_push_leaves_nothing(api: httpx.Client, tmp_path: Path) -> None:
+    begun = begin_manifest(api, "net", "v1", {"a": b"bytes"}).json()
+    assert api.delete(f"/v1/pushes/{begun['push_id']}").status_code == 204
+    assert api.get(f"/v1/pushes/{begun['push_id']}").json()["code"] == "push_not_found"
+    assert _stored(tmp_path / "objects") == []
+
+
+def test_a_broken_weight_file_is_named(api: httpx.Client) -> None:
+    broken = bytearray(make_safetensors(w=b"x" * 100))
+    broken[20:22] = b"!!"
+    done = push_plain(api, "net", "v1", {"bad.safetensors": bytes(broken)}).json()
+    if done["state"] == "failed":
+        assert done["problem"]["code"] == "invalid_manifest"
+        assert "bad.safetensors" in done["problem"]["detail"]
+
+
+def test_parts_have_their_exact_size(api: httpx.Client) -> None:
+    begun = api.post(
+        "/v1/models/net/pushes",
+        json={"version": "v1", "files": [{"path": "c", "size": 3, "sha256": sha256(b"333")}]},
+    ).json()
+    upload = {
+        "digest": sha256(b"333"),
+        "size": 3,
+        "contents": [{"path": "c", "first_chunk": 0, "last_chunk": 1}],
+    }
+    opened = api.post(f"/v1/pushes/{begun['push_id']}/uploads", json={"uploads": [upload]}).json()
+    url = opened["uploads"][0]["targets"][0]["url"]
+    assert httpx.put(url, content=b"22").status_code == 422
+    assert httpx.put(url, content=b"4444").status_code == 422
+    assert httpx.put(url.replace("parts/1", "parts/2"), content=b"333").status_code == 403
+    assert httpx.put(url[:-1] + "0", content=b"333").status_code == 403
+    assert httpx.put(url, content=b"333").status_code == 204
+    again = api.post(f"/v1/pushes/{begun['push_id']}/uploads", json={"uploads": [upload]}).json()
+    assert again["uploads"][0]["upload_id"] == opened["uploads"][0]["upload_id"]
+    assert (again["uploads"][0]["parts_stored"], again["uploads"][0]["targets"]) == ([1], [])
