@@ -20,6 +20,7 @@ from ai_model_format.wire import (
     RouteRequest,
 )
 from registry_api.errors import PreconditionFailed
+from registry_api.problems import responses
 from registry_api.requests import AnyCaller, DbSession, Reader, StrictRoute, Writer
 from registry_api.routing import endpoints, gateways, routes, worker
 
@@ -31,13 +32,15 @@ IfMatch = Annotated[str | None, Header(description="ETag of the route that the c
 GatewayId = Annotated[str, Path(pattern=r"^[A-Za-z0-9._-]{1,128}$")]
 
 
-@router.get("/models/{model_id:model_id}/endpoints")
+@router.get("/models/{model_id:model_id}/endpoints", responses=responses(401, 403, 404, 422))
 def list_endpoints(model_id: ModelId, _: Reader, session: DbSession) -> EndpointList:
     """List the inference servers of a model and what they have loaded."""
     return endpoints.show_all(session, model_id)
 
 
-@router.put("/models/{model_id:model_id}/endpoints/{address}")
+@router.put(
+    "/models/{model_id:model_id}/endpoints/{address}", responses=responses(401, 403, 404, 422)
+)
 def put_endpoint(
     model_id: ModelId, address: Address, body: EndpointRequest, caller: Writer, session: DbSession
 ) -> EndpointInfo:
@@ -45,7 +48,11 @@ def put_endpoint(
     return endpoints.beat(session, caller, model_id, address, body)
 
 
-@router.delete("/models/{model_id:model_id}/endpoints/{address}", status_code=204)
+@router.delete(
+    "/models/{model_id:model_id}/endpoints/{address}",
+    status_code=204,
+    responses=responses(401, 403, 404, 422),
+)
 def delete_endpoint(
     model_id: ModelId, address: Address, caller: Writer, session: DbSession
 ) -> None:
@@ -53,13 +60,13 @@ def delete_endpoint(
     endpoints.remove(session, caller, model_id, address)
 
 
-@router.get("/models/{model_id:model_id}/route")
+@router.get("/models/{model_id:model_id}/route", responses=responses(401, 403, 404, 422))
 def get_route(model_id: ModelId, _: Reader, session: DbSession, response: Response) -> RouteInfo:
     """Return the share of traffic of each version."""
     return _with_etag(response, routes.show(session, model_id))
 
 
-@router.put("/models/{model_id:model_id}/route")
+@router.put("/models/{model_id:model_id}/route", responses=responses(401, 403, 404, 409, 412, 422))
 def put_route(
     model_id: ModelId,
     body: RouteRequest,
@@ -76,7 +83,9 @@ def put_route(
     return _with_etag(response, changed)
 
 
-@router.post("/models/{model_id:model_id}/route/rollback")
+@router.post(
+    "/models/{model_id:model_id}/route/rollback", responses=responses(401, 403, 404, 409, 412, 422)
+)
 def roll_back_route(
     model_id: ModelId,
     body: RollbackRequest,
@@ -90,7 +99,7 @@ def roll_back_route(
     return _with_etag(response, changed)
 
 
-@router.get("/models/{model_id:model_id}/route/history")
+@router.get("/models/{model_id:model_id}/route/history", responses=responses(401, 403, 404, 422))
 def get_route_history(
     model_id: ModelId,
     _: Reader,
@@ -102,14 +111,14 @@ def get_route_history(
     return routes.history(session, model_id, before=before, limit=page_size)
 
 
-@router.get("/gateways")
+@router.get("/gateways", responses=responses(401, 403))
 def list_gateways(caller: AnyCaller, session: DbSession) -> GatewayList:
     """List gateways, and how far each has followed."""
     caller.require("reader")
     return gateways.show_all(session)
 
 
-@router.put("/gateways/{gateway_id}/figures", status_code=204)
+@router.put("/gateways/{gateway_id}/figures", status_code=204, responses=responses(401, 403, 422))
 def put_figures(
     gateway_id: GatewayId, body: FiguresRequest, caller: AnyCaller, session: DbSession
 ) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from registry_api.db.session import transaction
+from registry_api.rollout.tick import tick as tick_rollouts
 from registry_api.routing import clock
 
 TICK_S = 0.5
@@ -58,7 +59,7 @@ class Worker:
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Run the worker as long as the process."""
-    worker = Worker(app.state.parts.engine, (clock.tick,))
+    worker = Worker(app.state.parts.engine, (clock.tick, tick_rollouts))
     worker.start()
     yield
     worker.stop()
