@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from ai_model_format.formats.pickle_nodes import Call, Dict, Global, List, Persistent, State
 
 MAX_PICKLE_SIZE = 64 * 1024 * 1024
-MAX_OPCODES = 5_000_000
-MAX_CONTAINERS = 1_500_000
+MAX_OPCODES = 4_000_000
+MAX_CONTAINERS = 1_000_000
 MAX_NESTED_MARKS = 10_000
 _MAX_INTEGER_BYTES = 1024
 _U16, _U32, _I32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")

@@ -15,7 +15,7 @@ from ai_model_format.formats.interface import MAX_TENSORS
 from ai_model_format.formats.pickle_nodes import MAX_DEPTH, Call, Dict, List, Persistent
 from ai_model_format.formats.torch_tensors import InvalidTensor, UnusualTensor, View, read_view
 
-MAX_VISITS = 2_000_000
+MAX_VISITS = 1_000_000
 MAX_PATHS = 16
 """Paths that lead to one tensor, on average; a short pickle can describe any number."""
 

@@ -1,13 +1,16 @@
 """torch zip: subsets load with weights_only and keep what a checkpoint is made of."""
 
+import argparse
+import datetime
 import io
 import struct
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -261,6 +264,53 @@ def test_an_optimizer_keeps_its_groups() -> None:
     part = load(subset(save(value), ["model.weight"]))
     assert part["optimizer"]["param_groups"] == value["optimizer"]["param_groups"]
     assert "optimizer.state.0.exp_avg" in names(value)
+
+
+class Config:
+    """What training scripts put beside the weights: an object of their own."""
+
+    def __init__(self) -> None:
+        self.rate = 0.5
+        self.layers = [1, 2]
+        self.buffer = torch.arange(3)
+
+
+def test_objects_of_other_classes_stay_as_they_are() -> None:
+    value = {
+        "w": torch.ones(2),
+        "v": torch.zeros(2),
+        "arguments": argparse.Namespace(lr=0.1, names=("a", "b")),
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "scalar": np.float64(2.5),
+        "config": Config(),
+        "counter": Counter("aab"),
+        "complex": 1 + 2j,
+        "date": datetime.date(2026, 1, 2),
+        "default": defaultdict(list, {"k": [1]}),
+        "same": (name := "shared text", name),
+    }
+    data = subset(save(value), ["w"])
+    part = torch.load(io.BytesIO(data), weights_only=False)
+    assert torch.equal(part["w"], value["w"])
+    assert sorted(value.keys() - part.keys()) == ["config", "v"]
+    assert part["arguments"] == value["arguments"]
+    np.testing.assert_array_equal(part["array"], value["array"])
+    assert part["array"].dtype == np.int16
+    for key in ("scalar", "counter", "complex", "date", "default", "same"):
+        assert part[key] == value[key]
+        assert type(part[key]) is type(value[key])
+    with_config = torch.load(io.BytesIO(subset(save(value), ["config.buffer"])), weights_only=False)
+    assert with_config["config"].rate == 0.5
+    assert torch.equal(with_config["config"].buffer, torch.arange(3))
+
+
+def test_a_whole_module_is_one_object() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    data = save({"net": module, "w": torch.ones(1)})
+    found = [t.name for t in index_of(data).tensors if t.name != "w"]
+    part = torch.load(io.BytesIO(subset(data, found[:1])), weights_only=False)
+    assert list(part) == ["net"]
+    assert torch.equal(part["net"](torch.ones(1, 2)), module(torch.ones(1, 2)))
 
 
 # Kept whole
