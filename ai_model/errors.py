@@ -27,7 +27,10 @@ class AiModelError(Exception):
     def __init__(self, sentence: str, *, way_out: str = "") -> None:
         self.sentence = sentence
         self.way_out = way_out
-        super().__init__(f"{sentence} {way_out}".strip())
+        super().__init__(sentence, way_out)
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.way_out}".strip()
 
     @property
     def problem(self) -> dict[str, Any]:

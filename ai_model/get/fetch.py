@@ -2,11 +2,12 @@
 
 An answer that is not exactly what was asked for is never used: not 206, another
 ``Content-Range``, encoded, shorter, or of another stored object. Bytes with the wrong
-digest are asked for once more, past the edge where there is one, and then given up.
+digest are asked for again, past every cache's copy, then past the edge where there is one, and
+then given up.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 
@@ -19,6 +20,7 @@ from ai_model.get.targets import Target
 from ai_model.progress import Meter
 from ai_model.retry import (
     RETRIED_STATUSES,
+    THROTTLED_STATUSES,
     Interrupted,
     Retrier,
     RetryPolicy,
@@ -33,6 +35,7 @@ from ai_model_format.digest import digest_from_raw
 BUFFER_SIZE = 1024 * 1024
 _TIMEOUT = httpx.Timeout(connect=15.0, read=20.0, write=20.0, pool=60.0)
 _URL_REFUSED = frozenset({401, 403, 404, 410})
+_REFETCH = {"cache-control": "no-cache"}
 
 
 class Fetcher:
@@ -72,31 +75,31 @@ class Fetcher:
             NetworkError: nobody answers, or not as HTTP demands.
             ObjectMoved: the layout changed; plan again.
         """
-        bad = self._fetch(request, past_edge=False)
-        for offset, piece in bad:
+        for offset, piece in self._fetch(request, _Progress(request.pieces)):
             self._meter.note(f"A chunk of {piece.file.path} arrived damaged; asking again")
             again = RangeRequest(request.object, ((offset, piece),))
-            if self._fetch(again, past_edge=True):
+            for past_edge in (False, True):  # an edge replaces its bad copy, or is passed by
+                if not self._fetch(again, _Progress(again.pieces, _REFETCH, past_edge)):
+                    break
+            else:
                 raise CorruptBytes(piece.file.path, piece.tensors())
 
-    def _fetch(self, request: RangeRequest, *, past_edge: bool) -> list[tuple[int, Piece]]:
+    def _fetch(self, request: RangeRequest, stream: "_Progress") -> list[tuple[int, Piece]]:
         """Fetch a request, going on behind the last whole piece when an answer breaks off.
 
         Returns:
             The pieces that arrived with another digest.
         """
-        stream = _Progress(list(request.pieces))
         self._retrier.call(
-            lambda: self._attempt(request, stream, past_edge=past_edge),
+            lambda: self._attempt(request, stream),
             what=f"Fetching {request.pieces[0][1].file.path}",
             on_failure=stream.went_on,
         )
         return stream.bad
 
-    def _attempt(self, request: RangeRequest, stream: "_Progress", *, past_edge: bool) -> None:
-        # an edge that answers nonsense is passed by on the second try
-        address = self._source.address(request.object, past_edge=past_edge or stream.failed)
-        with self._open(address, stream.range(), request) as response:
+    def _attempt(self, request: RangeRequest, stream: "_Progress") -> None:
+        address = self._source.address(request.object, past_edge=stream.past_edge)
+        with stream.noticing(), self._open(address, stream, request) as response:
             etag = response.headers.get("etag", "")
             position = stream.range().start
             for offset, piece in list(stream.left):
@@ -111,12 +114,14 @@ class Fetcher:
 
     @contextmanager
     def _open(
-        self, address: Address, wanted: ByteRange, request: RangeRequest
+        self, address: Address, stream: "_Progress", request: RangeRequest
     ) -> Iterator[httpx.Response]:
         if self._stopped.is_set():
             raise Interrupted
         self._counter.add()
-        headers = {"range": wanted.http_header(), "accept-encoding": "identity"}
+        wanted = stream.range()
+        asked = {"range": wanted.http_header(), "accept-encoding": "identity"}
+        headers = {**asked, **stream.headers}
         with self._client.stream("GET", address.url, headers=headers, timeout=_TIMEOUT) as response:
             if response.status_code in _URL_REFUSED:
                 self._source.refused(address)
@@ -188,17 +193,37 @@ def _refusal(response: httpx.Response, status: int) -> Exception:
         return TryAgain(f"{reason}; a proxy on the way may not understand ranges")
     problem = service_problem(status, {"detail": f"Reading failed: {reason}."})
     if status in RETRIED_STATUSES or status in _URL_REFUSED:
-        return TryAgain(reason, retry_after_s=retry_after_s(response), final=problem)
+        return TryAgain(
+            reason,
+            retry_after_s=retry_after_s(response),
+            final=problem,
+            throttled=status in THROTTLED_STATUSES,
+        )
     return problem
 
 
 class _Progress:
-    """How far a request is, over all its tries."""
+    """How far a request is, over all its tries.
 
-    def __init__(self, pieces: list[tuple[int, Piece]]) -> None:
-        self.left = pieces
+    Attributes:
+        left: pieces that are still wanted.
+        headers: sent besides the usual ones.
+        past_edge: the next try goes to the origin. An edge that brings nothing is passed by;
+            one that has to slow down is not, because the origin is where it is crowded.
+        bad: pieces that arrived with another digest.
+    """
+
+    def __init__(
+        self,
+        pieces: Sequence[tuple[int, Piece]],
+        headers: Mapping[str, str] | None = None,
+        past_edge: bool = False,
+    ) -> None:
+        self.left = list(pieces)
+        self.headers = headers or {}
+        self.past_edge = past_edge
         self.bad: list[tuple[int, Piece]] = []
-        self.failed = False
+        self._throttled = False
         self._done = 0
         self._done_before = 0
 
@@ -215,5 +240,15 @@ class _Progress:
     def went_on(self) -> bool:
         """Say whether pieces were received since this was asked last."""
         went_on, self._done_before = self._done > self._done_before, self._done
-        self.failed = True
+        self.past_edge = self.past_edge or not (went_on or self._throttled)
         return went_on
+
+    @contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Notice whether a try failed because there are too many requests."""
+        self._throttled = False
+        try:
+            yield
+        except TryAgain as error:
+            self._throttled = error.throttled
+            raise

@@ -102,6 +102,11 @@ def pieces_of(outputs: Sequence[Output]) -> list[Piece]:
     ]
 
 
+def bytes_placed(pieces: Iterable[Piece]) -> int:
+    """Return how many bytes pieces are in all their places."""
+    return sum(piece.size * len(piece.places) for piece in pieces)
+
+
 def runs_of(file: File, runs: Iterable[tuple[Digest, int, int, int]]) -> list[Run]:
     """Check and arrange a file's layout.
 
@@ -143,7 +148,7 @@ def plan_requests(
         by_object.setdefault(run.object, []).append((offset, piece))
     total = sum(piece.size for piece in pieces)
     size = min(max(total // (2 * connections), MIN_REQUEST_SIZE), REQUEST_SIZE)
-    written = sum(piece.size * len(piece.places) for piece in pieces)
+    written = bytes_placed(pieces)
     budget = written - total + written // 100 + 16 * 1024
     gap = widest_gap(by_object.values(), budget=budget)
     return [

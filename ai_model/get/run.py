@@ -13,7 +13,7 @@ from ai_model.get.holdings import Holding
 from ai_model.get.outputs import Output
 from ai_model.get.partial import Partial, open_partial, remove_abandoned
 from ai_model.get.place import Staging
-from ai_model.get.plan import Piece, Place, pieces_of
+from ai_model.get.plan import Piece, Place, bytes_placed, pieces_of
 from ai_model.get.receipt import merge_receipt
 from ai_model.get.select import Selection, select
 from ai_model.get.targets import FileTarget, Target, free_bytes
@@ -77,7 +77,7 @@ class _Job:
         if missing:
             digests = self._write(missing, existing)
         else:
-            self._bytes_reused = sum(piece.size for piece in self._pieces)
+            self._bytes_reused = sum(output.size for output in self._outputs)
         files = [self._got(number, digests) for number in range(len(self._outputs))]
         notes = self._note_down(files)
         return GetResult(
@@ -129,7 +129,7 @@ class _Job:
         wanted = _still_wanted(self._pieces, set(missing), good)
         found = self._holdings(wanted, existing)
         targets = _by_number(files, len(self._outputs))
-        self._bytes_reused = sum(piece.size for piece in self._pieces) - _size(wanted)
+        self._bytes_reused = bytes_placed(self._pieces) - bytes_placed(wanted)
         self._bytes_reused += self._transfer.bring(wanted, found, targets)
         for number, file in files.items():
             for offset, data in self._outputs[number].literals():
@@ -216,10 +216,6 @@ def _by_number(files: Mapping[int, FileTarget], count: int) -> list[Target]:
     """Arrange targets by the number of their output; outputs that are kept get no writes."""
     anything = next(iter(files.values()))
     return [files.get(number, anything) for number in range(count)]
-
-
-def _size(pieces: Sequence[Piece]) -> int:
-    return sum(piece.size for piece in pieces)
 
 
 def _digest_of_path(path: Path, size: int) -> Digest:

@@ -8,7 +8,14 @@ from ai_model.errors import AiModelError
 from ai_model.get.fetch import Fetcher
 from ai_model.get.holdings import Holding, KnownManifests, find_holdings
 from ai_model.get.outputs import Output, make_output, structure_of
-from ai_model.get.plan import LayoutDoesNotFit, Piece, RangeRequest, pieces_of, plan_requests
+from ai_model.get.plan import (
+    LayoutDoesNotFit,
+    Piece,
+    RangeRequest,
+    bytes_placed,
+    pieces_of,
+    plan_requests,
+)
 from ai_model.get.reuse import Reuser
 from ai_model.get.select import Chosen
 from ai_model.get.source import ObjectMoved, Source
@@ -79,7 +86,7 @@ class Transfer:
         """Write every piece to its places.
 
         Returns:
-            How many bytes of pieces came from this machine.
+            How many bytes were written that came from this machine.
 
         Raises:
             CorruptBytes: the store's bytes have another digest.
@@ -89,7 +96,7 @@ class Transfer:
         total = sum(piece.size for piece in held)
         lost = self.reuser("reuse", total).copy(held, holdings, targets) if held else []
         self._fetch([piece for piece in pieces if piece.digest not in holdings] + lost, targets)
-        return total - sum(piece.size for piece in lost)
+        return bytes_placed(held) - bytes_placed(lost)
 
     def _fetch(self, pieces: Sequence[Piece], targets: Sequence[Target]) -> None:
         meter = self.meter("fetch", sum(piece.size for piece in pieces))

@@ -87,3 +87,12 @@ def test_stops_when_told():
 def test_reads_retry_after(text, seconds):
     headers = {"retry-after": text} if text else {}
     assert retry_after_s(httpx.Response(503, headers=headers), now=10) == seconds
+
+
+def test_a_store_that_throttles_gets_more_patience():
+    policy = RetryPolicy(tries=3, throttled_tries=10, base_s=0.001, cap_s=0.002)
+    assert call(failing(9, TryAgain("503", throttled=True)), policy=policy) == "done"
+    with pytest.raises(NetworkError, match="failed 10 times"):
+        call(failing(10, TryAgain("503", throttled=True)), policy=policy)
+    with pytest.raises(NetworkError, match="failed 3 times"):
+        call(failing(3, TryAgain("500")), policy=policy)

@@ -1,0 +1,42 @@
+"""A push or get in a process of its own, as the tests kill them.
+
+``python -m tests.ai_model.client_process push PATH MODEL VERSION`` or ``get MODEL REF OUTPUT
+[LAYERS]``; prints the result as JSON. With ``AI_MODEL_TEST_DIE_AT=phase:fraction`` the process
+kills itself with SIGKILL as soon as that phase is so far.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+
+from ai_model import AiModelError, Progress, Registry
+
+
+def main(arguments: list[str]) -> int:
+    phase, _, fraction = os.environ.get("AI_MODEL_TEST_DIE_AT", ":2").partition(":")
+
+    def watch(progress: Progress) -> None:
+        if progress.phase == phase and progress.done >= float(fraction) * max(progress.total, 1):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    verb, *rest = arguments
+    with Registry() as registry:
+        try:
+            if verb == "push":
+                result = registry.push(rest[0], rest[1], rest[2], on_progress=watch)
+            else:
+                result = registry.get(
+                    rest[0], rest[1], output=rest[2], layers=rest[3:], on_progress=watch
+                )
+        except AiModelError as error:
+            print(json.dumps(error.problem))
+            return error.exit_code
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({**result.to_json(), "peak_rss": peak}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,170 @@
+"""Killed at any moment, run again: it goes on and ends right. Many at once too."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from ai_model.errors import DiskFull, FileChanged, ResourceConflict
+
+MIB = 1024 * 1024
+
+
+def run(server, cache: Path, *arguments: str, die_at: str = "") -> subprocess.CompletedProcess[str]:
+    environment = server.environment(cache)
+    if die_at:
+        environment["AI_MODEL_TEST_DIE_AT"] = die_at
+    return subprocess.run(
+        [sys.executable, "-m", "tests.ai_model.client_process", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def weights(tmp_path, model_id) -> Path:
+    """48 MiB in one file."""
+    random = np.random.default_rng(list(model_id.encode()))
+    path = tmp_path / "model.safetensors"
+    tensors = {f"l{n}": random.random((MIB,), dtype=np.float32) for n in range(12)}
+    save_file(tensors, path)
+    return path
+
+
+@pytest.mark.parametrize("die_at", ["hash:0.5", "upload:0.6", "upload:1", "verify:0"])
+def test_a_killed_push_goes_on(die_at, any_registry, new_client, weights, model_id, tmp_path):
+    push = ("push", str(weights), model_id, "v1")
+    killed = run(any_registry, tmp_path / "cache", *push, die_at=die_at)
+    assert killed.returncode in (-signal.SIGKILL, 0)  # a push that is verified at once ends well
+    again = run(any_registry, tmp_path / "cache", *push)
+    assert again.returncode == 0, again.stdout + again.stderr
+    result = json.loads(again.stdout)
+    if die_at == "upload:0.6":
+        assert 0 < result["bytes_sent"] < result["bytes_total"]
+    client = new_client(any_registry)
+    client.get(model_id, "v1", output=tmp_path / "out")
+    assert (tmp_path / "out" / weights.name).read_bytes() == weights.read_bytes()
+
+
+@pytest.mark.parametrize("die_at", ["fetch:0.1", "fetch:0.6", "fetch:1"])
+def test_a_killed_get_goes_on(die_at, any_registry, new_client, weights, model_id, tmp_path):
+    new_client(any_registry).push(weights, model_id, "v1")
+    out = tmp_path / "out"
+    killed = run(any_registry, tmp_path / "cache", "get", model_id, "v1", str(out), die_at=die_at)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (out / weights.name).exists()
+    again = run(any_registry, tmp_path / "cache", "get", model_id, "v1", str(out))
+    result = json.loads(again.stdout)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert (out / weights.name).read_bytes() == weights.read_bytes()
+    assert result["bytes_reused"] > 0
+    assert result["bytes_fetched"] < result["bytes_selected"]
+    assert not list((out / ".ai-model").glob("partial-*"))
+
+
+def test_ctrl_c_keeps_what_was_fetched(registry_server, new_client, weights, model_id, tmp_path):
+    new_client(registry_server).push(weights, model_id, "v1")
+    client, out = new_client(registry_server), tmp_path / "out"
+
+    def interrupt(progress):
+        if progress.phase == "fetch" and progress.done > progress.total / 3:
+            signal.raise_signal(signal.SIGINT) if threading.current_thread() is (
+                threading.main_thread()
+            ) else os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        client.get(model_id, "v1", output=out, on_progress=interrupt)
+    assert not (out / weights.name).exists()
+    got = client.get(model_id, "v1", output=out)
+    assert got.bytes_reused > 0
+    assert (out / weights.name).read_bytes() == weights.read_bytes()
+
+
+def test_fifty_gets_into_one_directory(registry_server, new_client, weights, model_id, tmp_path):
+    new_client(registry_server).push(weights, model_id, "v1")
+    clients = [new_client(registry_server) for _ in range(50)]
+    with ThreadPoolExecutor(50) as pool:
+        results = list(pool.map(lambda c: c.get(model_id, "v1", output=tmp_path / "out"), clients))
+    assert (tmp_path / "out" / weights.name).read_bytes() == weights.read_bytes()
+    assert sum(result.bytes_fetched > 0 for result in results) == 1
+    assert not list((tmp_path / "out" / ".ai-model").glob("partial-*"))
+
+
+def test_gets_end_right_where_locks_do_nothing(
+    registry_server, new_client, weights, model_id, tmp_path, monkeypatch
+):
+    new_client(registry_server).push(weights, model_id, "v1")
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    clients = [new_client(registry_server) for _ in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda c: c.get(model_id, "v1", output=tmp_path / "out"), clients))
+    assert (tmp_path / "out" / weights.name).read_bytes() == weights.read_bytes()
+
+
+def test_parallel_pushes_of_one_version_have_one_winner(
+    registry_server, new_client, model_id, tmp_path
+):
+    def push(number: int) -> str:
+        path = tmp_path / str(number) / "f"
+        path.parent.mkdir()
+        path.write_bytes(bytes([number]) * 1000)
+        try:
+            return clients[number].push(path, model_id, "v1").manifest_digest
+        except ResourceConflict as conflict:
+            return conflict.code
+
+    clients = [new_client(registry_server) for _ in range(20)]
+    with ThreadPoolExecutor(20) as pool:
+        ends = list(pool.map(push, range(20)))
+    assert ends.count("version_conflict") == 19
+    assert clients[0].open(model_id, "v1").digest in ends
+
+
+def test_a_file_that_changes_during_the_push(registry_server, new_client, weights, model_id):
+    client = new_client(registry_server)
+
+    def change(progress):
+        if progress.phase == "upload":
+            with weights.open("r+b") as file:
+                file.write(b"\0")
+
+    with pytest.raises(FileChanged, match="changed while"):
+        client.push(weights, model_id, "v1", on_progress=change)
+    assert list(client.models(prefix=model_id)) == [] or list(client.versions(model_id)) == []
+
+
+def test_a_disk_that_is_too_small_is_said_before_anything_is_fetched(
+    registry_server, new_client, model_id, tmp_path
+):
+    """A sparse file larger than any disk stands for a model that does not fit."""
+    small = tmp_path / "mount"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)],
+        check=False,
+        capture_output=True,
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk can only be made by root")
+    try:
+        weights = tmp_path / "big.bin"
+        weights.write_bytes(np.random.default_rng(1).bytes(16 * MIB))
+        new_client(registry_server).push(weights, model_id, "v1")
+        with pytest.raises(DiskFull) as caught:
+            new_client(registry_server).get(model_id, "v1", output=small / "out")
+        assert caught.value.exit_code == 8
+        assert caught.value.needed == 16 * MIB
+        assert not (small / "out").exists()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
