@@ -99,7 +99,12 @@ def command(
 @options.common_options
 @click.pass_obj
 def show(invocation: Invocation, model_id: str) -> None:
-    """Show the split that holds now."""
+    """Show the split that holds now.
+
+    \b
+    Example:
+      ai-model route show --model-id resnet50
+    """
     from ai_model.routing.api import TrafficApi  # lazy: --help needs none of it
 
     with invocation.registry() as registry:
@@ -123,7 +128,12 @@ def promote(
     force: bool,
     reason: str | None,
 ) -> None:
-    """Give a version all traffic."""
+    """Give a version all traffic.
+
+    \b
+    Example:
+      ai-model route promote --model-id resnet50 --version v2.4
+    """
     from ai_model.routing import changes  # lazy: --help needs none of it
     from ai_model.routing.api import TrafficApi
 
@@ -151,7 +161,12 @@ def rollback(
     force: bool,
     reason: str | None,
 ) -> None:
-    """Go back to the split before, at once. Twice returns to where you were."""
+    """Go back to the split before, at once. Twice returns to where you were.
+
+    \b
+    Example:
+      ai-model route rollback --model-id resnet50
+    """
     from ai_model.routing import changes  # lazy: --help needs none of it
     from ai_model.routing.api import TrafficApi
 
@@ -169,7 +184,12 @@ def rollback(
 @options.common_options
 @click.pass_obj
 def history(invocation: Invocation, model_id: str, limit: int) -> None:
-    """List past splits, newest first."""
+    """List past splits, newest first.
+
+    \b
+    Example:
+      ai-model route history --model-id resnet50
+    """
     from ai_model.routing.api import TrafficApi  # lazy: --help needs none of it
 
     with invocation.registry() as registry:

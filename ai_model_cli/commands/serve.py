@@ -40,8 +40,9 @@ def command(
     public_url: str | None,
     anonymous_read: bool,
 ) -> None:
-    """Run a whole registry on this machine: Postgres, objects in a folder, API.
+    """Run a whole registry on this machine.
 
+    A real Postgres, objects in a folder, the API and its worker, all below DIR.
     Prints one line when it is ready, and keeps the endpoint and an admin's token
     in DIR/client.toml. Ends on Ctrl-C or TERM. Needs the extra: pip install
     'ai-model[server]'.

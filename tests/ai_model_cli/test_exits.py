@@ -32,11 +32,11 @@ def run(*arguments, **options):
 
 
 def test_an_unknown_command_names_near_ones():
-    done = run("gte")
+    done = run("pusk")
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        "ai-model: No such command 'gte'. Did you mean get? Try `ai-model --help`.\n"
+        "ai-model: No such command 'pusk'. Did you mean push? Try `ai-model --help`.\n"
     )
 
 

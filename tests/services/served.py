@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +44,18 @@ class Shell:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory) -> Iterator[Path]:
-    """Run a registry; its data directory, with ``client.toml`` in it."""
-    data_dir = tmp_path_factory.mktemp("served")
+def served() -> Iterator[Path]:
+    """Run a registry; its data directory, with ``client.toml`` in it.
+
+    Not below pytest's folders: each pytest that starts takes their rights from others, and for
+    root Postgres runs as another user.
+    """
+    with tempfile.TemporaryDirectory(prefix="ai-model-served-") as folder, _serving(Path(folder)):
+        yield Path(folder)
+
+
+@contextmanager
+def _serving(data_dir: Path) -> Iterator[None]:
     with (data_dir / "log.txt").open("w") as log:
         server = subprocess.Popen(
             [*COMMAND, "serve", "--data-dir", str(data_dir), "--port", "0", "--json"],
@@ -55,7 +66,7 @@ def served(tmp_path_factory) -> Iterator[Path]:
         ready = server.stdout.readline()
         assert ready, (data_dir / "log.txt").read_text()
         assert json.loads(ready)["endpoint"].startswith("http://127.0.0.1:")
-        yield data_dir
+        yield
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(STOP_TIMEOUT_S) == 0
