@@ -15,6 +15,7 @@ from ai_model.errors import NetworkError
 
 T = TypeVar("T")
 RETRIED_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+THROTTLED_STATUSES = frozenset({429, 503})
 
 
 class TryAgain(Exception):
@@ -24,14 +25,21 @@ class TryAgain(Exception):
         reason: the end of a sentence, such as ``answered 503``.
         retry_after_s: how long the server asks to wait; ``None`` where it does not say.
         final: raised in place of a ``NetworkError`` when no try is left.
+        throttled: the store works, but has too many requests; worth more patience.
     """
 
     def __init__(
-        self, reason: str, *, retry_after_s: float | None = None, final: Exception | None = None
+        self,
+        reason: str,
+        *,
+        retry_after_s: float | None = None,
+        final: Exception | None = None,
+        throttled: bool = False,
     ) -> None:
         self.reason = reason
         self.retry_after_s = retry_after_s
         self.final = final
+        self.throttled = throttled
         super().__init__(reason)
 
 
@@ -45,12 +53,15 @@ class RetryPolicy:
 
     Attributes:
         tries: in all, the first included; counted anew whenever bytes arrived.
+        throttled_tries: the same while a store says that it has too many requests, as it does
+            when many machines start at once: about five minutes of pauses.
         base_s: longest first pause; it doubles from try to try.
         cap_s: longest pause of our own choosing.
         patience_s: longest pause that a server may ask for.
     """
 
     tries: int = 6
+    throttled_tries: int = 30
     base_s: float = 0.4
     cap_s: float = 15.0
     patience_s: float = 120.0
@@ -102,9 +113,13 @@ class Retrier:
                 failures = 1 if on_failure() else failures + 1
                 self._wait(error, failures, what)
 
+    def _tries(self, error: Exception) -> int:
+        throttled = isinstance(error, TryAgain) and error.throttled
+        return max(self._policy.tries, self._policy.throttled_tries if throttled else 0)
+
     def _wait(self, error: Exception, failures: int, what: str) -> None:
         asked = error.retry_after_s if isinstance(error, TryAgain) else None
-        if failures >= self._policy.tries or (asked or 0) > self._policy.patience_s:
+        if failures >= self._tries(error) or (asked or 0) > self._policy.patience_s:
             raise _final(error, what, failures) from error
         pause = self._policy.pause_s(failures, asked, jitter=random.random())  # noqa: S311
         if self._note is not None:

@@ -19,7 +19,13 @@ from ai_model.progress import Meter
 from ai_model.push.plan import PlannedObject
 from ai_model.push.read import PartBody, object_digest
 from ai_model.push.scan import LocalFile
-from ai_model.retry import RETRIED_STATUSES, Retrier, TryAgain, retry_after_s
+from ai_model.retry import (
+    RETRIED_STATUSES,
+    THROTTLED_STATUSES,
+    Retrier,
+    TryAgain,
+    retry_after_s,
+)
 from ai_model_format import wire
 from ai_model_format.byte_range import ByteRange
 
@@ -172,7 +178,10 @@ def _check_stored(response: httpx.Response, signed: _Signed) -> None:
         signed.refused = True
     if status == 403 or status in RETRIED_STATUSES:
         raise TryAgain(
-            f"the store answered {status}", retry_after_s=retry_after_s(response), final=problem
+            f"the store answered {status}",
+            retry_after_s=retry_after_s(response),
+            final=problem,
+            throttled=status in THROTTLED_STATUSES,
         )
     raise problem
 
