@@ -132,7 +132,7 @@ class Manifest:
     files: tuple[File, ...]
 
     def to_bytes(self) -> bytes:
-        """Return the canonical JSON: keys sorted, no spaces, UTF-8, no escapes beyond JSON's own."""
+        """Return the canonical JSON: keys sorted, no spaces, UTF-8, no needless escapes."""
         return canonical_json({"schema": SCHEMA, "files": [_file_to_json(f) for f in self.files]})
 
     @property

@@ -6,6 +6,7 @@ look anything up: whether a name exists is the registry's to say.
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 MODEL_ID_PATTERN = r"^[a-z0-9]([a-z0-9._-]{0,94}[a-z0-9])?(/[a-z0-9]([a-z0-9._-]{0,94}[a-z0-9])?)?$"
 VERSION_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}$"
@@ -126,7 +127,10 @@ def _path_problem(text: str) -> str | None:
         return f"has at most {MAX_PATH_BYTES} bytes"
     if any(unicodedata.category(c) == "Cc" for c in text) or "\\" in text:
         return "has no control characters and no backslash"
-    parts = text.split("/")
+    return _parts_problem(text.split("/"))
+
+
+def _parts_problem(parts: Sequence[str]) -> str | None:
     if any(part in ("", ".", "..") for part in parts):
         return "is relative and has no empty, '.' or '..' part"
     if parts[0].casefold() == ".ai-model":

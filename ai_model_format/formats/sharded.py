@@ -116,7 +116,7 @@ def filter_index(
     wanted = frozenset(chosen)
     kept = {name: shard for name, shard in index.weight_map.items() if name in wanted}
     tensors = {
-        (shard, tensor.storage, tensor.start, tensor.end if tensor.storage else tensor.name): tensor
+        _place(shard, tensor): tensor
         for shard, members in shards.items()
         for tensor in members
         if kept.get(tensor.name) == shard
@@ -132,6 +132,13 @@ def filter_index(
     metadata = {key: totals.get(key, value) for key, value in index.metadata.items()}
     whole = {"metadata": metadata, **index.rest, "weight_map": kept}
     return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _place(shard: str, tensor: Tensor) -> tuple[str | int, ...]:
+    """Return what tied tensors have in common: their bytes, where the format knows storages."""
+    if tensor.storage is None:
+        return shard, tensor.name
+    return shard, tensor.storage, tensor.start, tensor.end
 
 
 def _invalid(reason: str) -> NoReturn:

@@ -52,7 +52,8 @@ _DTYPES = {
     "float8_e5m2fnuz": "F8_E5M2FNUZ",
     "float4_e2m1fn_x2": "F4_X2",
 }
-_OTHER_SIZES = {"C32": 4, "C128": 16, "QI8": 1, "QU8": 1, "QI32": 4, "F4_X2": 1}
+_SIZES = {name: bits // 8 for name, bits in BITS.items() if bits >= 8}
+_SIZES |= {"C32": 4, "C128": 16, "QI8": 1, "QU8": 1, "QI32": 4, "F4_X2": 1}
 _REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_qtensor")
 _PARAMETERS = ("_rebuild_parameter", "_rebuild_parameter_with_state")
 
@@ -96,10 +97,12 @@ def read_view(node: Any) -> View | None:
     if isinstance(node, Persistent):
         dtype, key, count = _storage(node)
         return View(dtype, (count,), None, key, 0, count * itemsize(dtype))
-    if calls(node, "torch._utils", *_PARAMETERS) and node.arguments:
-        node = node.arguments[0]
-    if not isinstance(node, Call):
+    if not isinstance(node, Call) or not isinstance(node.function, Global):
         return None
+    if node.function.name in _PARAMETERS and calls(node, "torch._utils", *_PARAMETERS):
+        node = node.arguments[0] if node.arguments else None
+        if not isinstance(node, Call):
+            return None
     if calls(node, "torch._tensor", "_rebuild_from_type_v2") and len(node.arguments) == 4:
         function, _, arguments, _ = node.arguments
         return _rebuilt(function, arguments) if isinstance(arguments, tuple) else None
@@ -108,7 +111,7 @@ def read_view(node: Any) -> View | None:
 
 def itemsize(dtype: str) -> int:
     """Return the bytes of one element of a type that ``View`` names. Pure."""
-    return _OTHER_SIZES.get(dtype) or BITS[dtype] // 8
+    return _SIZES[dtype]
 
 
 def storage_key(persistent_id: Any) -> str:
