@@ -10,6 +10,7 @@ from fastapi.routing import APIRoute
 from ai_model_format.wire import Problem
 from registry_api import __version__, health, middleware, problems
 from registry_api.catalog import api as catalog
+from registry_api.events import api as events
 from registry_api.get import api as get
 from registry_api.parts import Parts, open_parts
 from registry_api.push import api as push
@@ -23,6 +24,7 @@ ROUTERS = (
     catalog.router,
     push.router,
     get.router,
+    events.router,
     routing.router,
     rollout.router,
     xds.router,

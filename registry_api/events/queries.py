@@ -1,7 +1,9 @@
 """Write and read the history."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from registry_api.access import Caller
@@ -39,3 +41,19 @@ def record(
             after=after,
         )
     )
+
+
+def event_page(
+    session: Session, caller: Caller, *, model_id: str | None, before: int | None, limit: int
+) -> Sequence[EventRow]:
+    """Return lines with ids below ``before``, newest first; those of models the caller may use."""
+    query = select(EventRow).order_by(EventRow.id.desc()).limit(limit)
+    if model_id is not None:
+        query = query.where(EventRow.model_name == model_id)
+    if before is not None:
+        query = query.where(EventRow.id < before)
+    if caller.role != "admin":
+        query = query.where(EventRow.model_name.is_not(None))
+    if not caller.sees_all:
+        query = query.where(or_(*(EventRow.model_name.like(glob) for glob in caller.patterns)))
+    return session.scalars(query).all()

@@ -1,0 +1,110 @@
+"""Races and names: one wins, the others are told cleanly."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from registry_api.settings import Settings
+from tests.registry_api.conftest import Service, push_plain, serving
+
+
+def test_100_parallel_pushes_of_one_version_one_wins(settings: Settings) -> None:
+    with serving(settings) as first, serving(settings) as second:
+        token = first.token()
+
+        def push(number: int) -> tuple[int, int, str]:
+            at = (first, second)[number % 2]
+            headers = {"Authorization": f"Bearer {token}"}
+            with httpx.Client(base_url=at.url, headers=headers, timeout=120) as client:
+                answer = push_plain(client, "net", "v1", {"a": b"%d" % number})
+            return number, answer.status_code, answer.json().get("code") or answer.json()["state"]
+
+        with ThreadPoolExecutor(20) as pool:
+            results = list(pool.map(push, range(100)))
+        outcomes = Counter((status, what) for _, status, what in results)
+        assert outcomes == {(200, "ready"): 1, (409, "version_conflict"): 99}
+        winner = next(number for number, status, _ in results if status == 200)
+        api = first.client()
+        assert api.get("/v1/models/net/versions/v1/files/a").content == b"%d" % winner
+        assert len(api.get("/v1/models/net/versions").json()["versions"]) == 1
+
+
+def test_parallel_pushes_of_the_same_bytes_all_succeed(service: Service) -> None:
+    clients = [service.client() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda c: push_plain(c, "net", "v1", {"a": b"same"}), clients))
+    assert [a.json()["state"] for a in answers] == ["ready"] * 8
+    assert sum(a.json()["created"] for a in answers) == 1
+
+
+def test_an_alias_and_a_version_cannot_share_a_name(api: httpx.Client) -> None:
+    push_plain(api, "net", "v1", {"a": b"1"}, alias="stable")
+    refused = push_plain(api, "net", "stable", {"a": b"2"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "name_conflict")
+    refused = api.put("/v1/models/net/aliases/v1", json={"version": "v1"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "name_conflict")
+    refused = push_plain(api, "net", "v2", {"a": b"2"}, alias="v1")
+    assert (refused.status_code, refused.json()["code"]) == (409, "name_conflict")
+    for word in ("latest", "a b", "-x"):
+        assert api.put(f"/v1/models/net/aliases/{word}", json={"version": "v1"}).status_code == 422
+
+
+def test_aliases_move_only_from_where_the_caller_saw_them(api: httpx.Client) -> None:
+    for number in (1, 2, 3):
+        push_plain(api, "net", f"v{number}", {"a": b"%d" % number})
+    path = "/v1/models/net/aliases/prod"
+    new = {"If-None-Match": "*"}
+    created = api.put(path, json={"version": "v1"}, headers=new)
+    assert created.status_code == 200
+    assert api.put(path, json={"version": "v2"}, headers=new).status_code == 412
+    seen = api.get(path).headers["etag"]
+    assert seen == created.headers["etag"]
+    moved = api.put(path, json={"version": "latest"}, headers={"If-Match": seen})
+    assert moved.json()["version"] == "v3"
+    stale = api.put(path, json={"version": "v1"}, headers={"If-Match": seen})
+    assert (stale.status_code, stale.json()["code"]) == (412, "precondition_failed")
+    assert api.delete(path, headers={"If-Match": seen}).status_code == 412
+    assert api.get("/v1/models/net/versions/prod").json()["version"] == "v3"
+    assert api.delete(path, headers={"If-Match": moved.headers["etag"]}).status_code == 204
+    assert api.get(path).json()["code"] == "alias_not_found"
+    actions = [e["action"] for e in api.get("/v1/events?model_id=net").json()["events"]]
+    assert actions[:3] == ["alias.removed", "alias.moved", "alias.created"]
+
+
+def test_latest_passes_over_yanked_versions(api: httpx.Client) -> None:
+    for number in (1, 2):
+        push_plain(api, "net", f"v{number}", {"a": b"%d" % number})
+    yanked = api.put("/v1/models/net/versions/v2/yank", json={"reason": "trained on the test set"})
+    assert yanked.json()["yank_reason"] == "trained on the test set"
+    assert api.get("/v1/models/net").json()["latest"] == "v1"
+    assert api.get("/v1/models/net/versions/latest").json()["version"] == "v1"
+    assert api.get("/v1/models/net/versions/v2/files/a").content == b"2"
+    api.delete("/v1/models/net/versions/v2/yank")
+    info = api.get("/v1/models/net/versions/latest").json()
+    assert (info["version"], info["yanked_at"]) == ("v2", None)
+    by_digest = api.get(f"/v1/models/net/versions/{info['manifest_digest']}")
+    assert by_digest.json()["version"] == "v2"
+
+
+@pytest.mark.parametrize("what", ["models", "models/net/versions"])
+def test_pages_list_everything_once(api: httpx.Client, what: str) -> None:
+    for number in range(5):
+        push_plain(api, "net", f"v{number}", {"a": b"%d" % number})
+        push_plain(api, f"other-{number}", "v1", {"a": b"1"})
+    key, of = ("models", "model_id") if what == "models" else ("versions", "version")
+    seen, token = [], None
+    while True:
+        params = {"page_size": 2, **({"page_token": token} if token else {})}
+        page = api.get(f"/v1/{what}", params=params).json()
+        seen += [item[of] for item in page[key]]
+        token = page["next_page_token"]
+        if token is None:
+            break
+    assert seen == (
+        ["net", *(f"other-{n}" for n in range(5))]
+        if what == "models"
+        else ["v4", "v3", "v2", "v1", "v0"]
+    )
+    assert api.get(f"/v1/{what}?page_token=%00bad").status_code == 422

@@ -1,0 +1,217 @@
+"""Hostile input: a clear 4xx that says what is wrong; never a 500, never without bound."""
+
+import gzip
+import json
+
+import httpx
+import pytest
+
+from registry_api.settings import Settings
+from tests.registry_api.conftest import Service, make_manifest, push_plain, serving, sha256
+
+JSON = {"Content-Type": "application/json"}
+FILE = {"path": "a", "size": 1, "sha256": sha256(b"x")}
+
+
+def push_body(**changes: object) -> dict:
+    return {"version": "v1", "files": [FILE], **changes}
+
+
+def check_problem(answer: httpx.Response, status: int, code: str) -> dict:
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["status"]) == (status, code, status), (
+        problem
+    )
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    return problem
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"nonsense",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+        b'{"version": "v1", "files": NaN}',
+        b'{"version": "v1", "metadata": {"parameters": {"a": Infinity}}}',
+        b'{"version": "v1", "metadata": {"parameters": {"a": 1e999}}}',
+        b'{"version": "v1", "metadata": {"parameters": {"a": ' + b"9" * 5000 + b"}}}",
+        json.dumps(push_body(metadata={"parameters": {"n": 2**80}})).encode(),
+        json.dumps(push_body(metadata={"parameters": {"a": "nul \0"}})).encode(),
+        json.dumps(push_body(metadata={"parameters": {"nul \0": 1}})).encode(),
+        json.dumps(push_body(metadata={"tags": {"a": "\ud800"}})).encode(),
+        json.dumps(push_body(metadata={"\ud800": 1})).encode(),
+        json.dumps(push_body(metadata={"input_schema": {"type": "no such type"}})).encode(),
+        json.dumps(push_body(metadata={"unknown": 1})).encode(),
+        json.dumps(push_body(version="../v1")).encode(),
+        json.dumps(push_body(version="latest")).encode(),
+        json.dumps(push_body(version="v" * 129)).encode(),
+        json.dumps(push_body(files=[{**FILE, "path": "../x"}])).encode(),
+        json.dumps(push_body(files=[{**FILE, "path": "/etc/passwd"}])).encode(),
+        json.dumps(push_body(files=[{**FILE, "path": "a\0"}])).encode(),
+        json.dumps(push_body(files=[{**FILE, "size": -1}])).encode(),
+        json.dumps(push_body(files=[{**FILE, "size": 2**70}])).encode(),
+        json.dumps(push_body(files=[FILE, FILE])).encode(),
+        json.dumps(push_body(files=[FILE, {**FILE, "path": "a/b"}])).encode(),
+        json.dumps(push_body(files=[])).encode(),
+        json.dumps(push_body(manifest={})).encode(),
+    ],
+    ids=range(29),
+)
+def test_bodies_of_a_push(api: httpx.Client, body: bytes) -> None:
+    answer = api.post("/v1/models/net/pushes", content=body, headers=JSON)
+    assert check_problem(answer, 422, "invalid_request")["detail"]
+
+
+def _deep(depth: int) -> dict:
+    value: dict = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("depth", [65, 300, 900])
+def test_deep_metadata(api: httpx.Client, depth: int) -> None:
+    body = json.dumps(push_body(metadata={"parameters": _deep(depth)}))
+    answer = api.post("/v1/models/net/pushes", content=body, headers=JSON)
+    check_problem(answer, 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema": 2},
+        {"files": []},
+        {"files": [{}]},
+        {"extra": 1},
+        {"files": "x"},
+        {"deep": _deep(500)},
+        {"text": "\ud800"},
+    ],
+)
+def test_manifests(api: httpx.Client, change: dict) -> None:
+    value = {**json.loads(make_manifest({"a": b"x"}).to_bytes()), **change}
+    body = json.dumps({"version": "v1", "manifest": value})
+    answer = api.post("/v1/models/net/pushes", content=body, headers=JSON)
+    check_problem(answer, 422, "invalid_manifest")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code"),
+    [
+        ("/nowhere", 404, "not_found"),
+        ("/v1/models/a/b/c", 404, "not_found"),
+        ("/v1/models/UPPER", 422, "invalid_request"),
+        ("/v1/models/a--b", 422, "invalid_request"),
+        ("/v1/models/a%00b", 422, "invalid_request"),
+        ("/v1/models/%2e%2e", 422, "invalid_request"),
+        ("/v1/models/a..b/versions", 422, "invalid_request"),
+        ("/v1/models/" + "a" * 300, 422, "invalid_request"),
+        ("/v1/models/none", 404, "model_not_found"),
+        ("/v1/models/team%2Fnone/versions", 404, "model_not_found"),
+        ("/v1/models/none/versions/v1", 404, "model_not_found"),
+        ("/v1/models/net/versions/v9", 404, "version_not_found"),
+        ("/v1/models/net/versions/-", 422, "invalid_request"),
+        ("/v1/models/net/versions/" + sha256(b"?"), 404, "version_not_found"),
+        ("/v1/models/net/versions/sha256:12", 422, "invalid_request"),
+        ("/v1/models/net/versions/v1/files/none", 404, "file_not_found"),
+        ("/v1/models/net/versions/v1/files/%2e%2e/%2e%2e/etc/passwd", 422, "invalid_request"),
+        ("/v1/models/net/versions/v1/files/a%00", 422, "invalid_request"),
+        ("/v1/models/net/aliases/none", 404, "alias_not_found"),
+        ("/v1/pushes/none", 422, "invalid_request"),
+        ("/v1/pushes/00000000-0000-0000-0000-000000000000", 404, "push_not_found"),
+        ("/v1/models?page_size=0", 422, "invalid_request"),
+        ("/v1/models?page_size=99999999999999999999", 422, "invalid_request"),
+        ("/v1/models?page_token=%FF", 422, "invalid_request"),
+        ("/v1/models?prefix=%00", 422, "invalid_request"),
+        ("/v1/objects/" + sha256(b"?"), 422, "invalid_request"),
+        (f"/v1/objects/{sha256(b'?')}?expires=1&signature={'0' * 64}", 403, "forbidden"),
+        ("/v1/pushes", 404, "not_found"),
+    ],
+)
+def test_paths(api: httpx.Client, path: str, status: int, code: str) -> None:
+    push_plain(api, "net", "v1", {"a": b"x"})
+    check_problem(api.get(path), status, code)
+
+
+def test_methods_and_request_ids(api: httpx.Client) -> None:
+    check_problem(api.put("/v1/models"), 405, "method_not_allowed")
+    answer = api.get("/nowhere", headers={"X-Request-Id": "mine-1"})
+    assert check_problem(answer, 404, "not_found")["request_id"] == "mine-1"
+    answer = api.get("/nowhere", headers={"X-Request-Id": "no spaces"})
+    assert check_problem(answer, 404, "not_found")["request_id"] != "no spaces"
+
+
+def test_large_bodies_are_refused_before_they_are_held(settings: Settings) -> None:
+    with serving(settings.model_copy(update={"max_body_bytes": 1024 * 1024})) as service:
+        api = service.client()
+        bomb = gzip.compress(b"[" + b" " * 50_000_000)
+        assert len(bomb) < 60_000
+        packed = {**JSON, "Content-Encoding": "gzip"}
+        answer = api.post("/v1/models/net/pushes", content=bomb, headers=packed)
+        check_problem(answer, 413, "payload_too_large")
+        answer = api.post("/v1/models/net/pushes", content=b" " * 1_100_000, headers=JSON)
+        check_problem(answer, 413, "payload_too_large")
+        answer = service.anybody().post("/v1/models/net/pushes", content=b" " * 70_000)
+        check_problem(answer, 413, "payload_too_large")
+        for broken in (b"not gzip", gzip.compress(b"{}")[:-3], gzip.compress(b"{}") + b"more"):
+            answer = api.post("/v1/models/net/pushes", content=broken, headers=packed)
+            check_problem(answer, 422, "invalid_request")
+        odd = {**JSON, "Content-Encoding": "br"}
+        answer = api.post("/v1/models/net/pushes", content=b"{}", headers=odd)
+        check_problem(answer, 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "content"),
+    [
+        ("bytes=0-3", 206, b"0123"),
+        ("bytes=8-", 206, b"89"),
+        ("bytes=-3", 206, b"789"),
+        ("bytes=-99", 206, b"0123456789"),
+        ("bytes=5-99", 206, b"56789"),
+        ("bytes=10-", 416, None),
+        ("bytes=-0", 416, None),
+        ("bytes=99999999999999999999999-", 200, b"0123456789"),
+        ("bytes=3-1", 200, b"0123456789"),
+        ("bytes=0-1,3-4", 200, b"0123456789"),
+        ("items=0-1", 200, b"0123456789"),
+        ("bytes=a-b", 200, b"0123456789"),
+        ("", 200, b"0123456789"),
+    ],
+)
+def test_ranges(api: httpx.Client, header: str, status: int, content: bytes | None) -> None:
+    push_plain(api, "net", "v1", {"a": b"0123456789"})
+    layout = api.get("/v1/models/net/versions/v1/layout").json()
+    for url in ("/v1/models/net/versions/v1/files/a", layout["objects"][0]["url"]):
+        answer = api.get(url, headers={"Range": header})
+        assert answer.status_code == status
+        if content is not None:
+            assert answer.content == content
+            assert answer.headers["accept-ranges"] == "bytes"
+        else:
+            assert answer.headers["content-range"] == "bytes */10"
+            check_problem(answer, 416, "range_not_satisfiable")
+        head = api.head(url)
+        assert (head.status_code, head.headers["content-length"]) == (200, "10")
+        etag = head.headers["etag"]
+        assert api.get(url, headers={"If-None-Match": etag}).status_code == 304
+        other = api.get(url, headers={"Range": "bytes=0-1", "If-Range": '"other"'})
+        assert other.status_code == 200
+        same = api.get(url, headers={"Range": "bytes=0-1", "If-Range": etag})
+        assert same.content == b"01"
+
+
+def test_metadata_of_one_megabyte_is_kept(api: httpx.Client, service: Service) -> None:
+    parameters = {f"k{n}": "x" * 1000 for n in range(1100)}
+    done = push_plain(api, "net", "v1", {"a": b"x"}, metadata={"parameters": parameters})
+    assert done.json()["state"] == "ready", done.text
+    info = api.get("/v1/models/net/versions/v1").json()
+    assert info["metadata"]["parameters"] == parameters
+    huge = {"parameters": {"x": "y" * (9 * 1024 * 1024)}}
+    refused = push_plain(api, "net", "v2", {"a": b"x"}, metadata=huge)
+    check_problem(refused, 413, "payload_too_large")
