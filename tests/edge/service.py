@@ -21,6 +21,8 @@ from registry_api.settings import EdgeSettings, Settings
 from tests.services.nginx import RunningEdge, free_port
 from tests.services.seaweedfs import S3Server
 
+MODEL = "herd/model"
+
 
 @dataclass(frozen=True, slots=True)
 class RunningRegistry:
@@ -89,3 +91,9 @@ def edge_settings(edge: RunningEdge, networks: Sequence[str] = ()) -> EdgeSettin
     return EdgeSettings.model_validate(
         {"name": known.name, "url": known.url, "secret": known.secret, "networks": list(networks)}
     )
+
+
+def publish(registry: RunningRegistry, model: Path, folder: Path) -> None:
+    """Push the model from a machine of its own: a client that pushed it need not fetch it."""
+    with registry.client(folder / "cache-of-author") as client:
+        client.push(model.parent, MODEL, "v1")

@@ -1,41 +1,26 @@
 """The real client through a real edge, in front of the service's own store and of S3."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-import numpy
 import pytest
 from pydantic import SecretStr
-from safetensors.numpy import save_file
 
 from registry_api.settings import EdgeSettings
 from tests.edge.origin import read
-from tests.edge.service import RunningRegistry, edge_settings, running_registry, s3_options
+from tests.edge.service import (
+    MODEL,
+    RunningRegistry,
+    edge_settings,
+    publish,
+    running_registry,
+    s3_options,
+)
 from tests.services.nginx import RunningEdge, StartEdge, free_port
 from tests.services.seaweedfs import S3Server, new_bucket
-
-MODEL = "herd/model"
-START = Callable[..., tuple[RunningRegistry, RunningEdge]]
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    """A model of 1 MiB in 8 tensors."""
-    random = numpy.random.default_rng(1)
-    path = tmp_path / "model" / "model.safetensors"
-    path.parent.mkdir()
-    names = [f"{part}.{n}.weight" for part in ("encoder", "decoder") for n in range(4)]
-    save_file({name: random.random(16_384).astype("f8") for name in names}, path)
-    return path
-
-
-def publish(registry: RunningRegistry, model: Path, folder: Path) -> None:
-    """Push the model from a machine of its own: a client that pushed it need not fetch it."""
-    with registry.client(folder / "cache-of-author") as client:
-        client.push(model.parent, MODEL, "v1")
 
 
 @contextmanager
@@ -108,7 +93,7 @@ def test_both_signatures_expire_together(
     assert read(origin_alone, 0, 8).status_code == 403
 
 
-def test_a_poisoned_copy_is_noticed_and_passed_by(
+def test_a_poisoned_copy_is_noticed_and_replaced(
     running: tuple[RunningRegistry, RunningEdge], model: Path, tmp_path: Path
 ) -> None:
     registry, edge = running
@@ -117,12 +102,27 @@ def test_a_poisoned_copy_is_noticed_and_passed_by(
         client.get(MODEL, "v1", output=tmp_path / "out-0")
         [stored] = client.api.layout(MODEL, "v1").objects
     assert edge.flip_cached(stored.digest) == -(-stored.size // (64 * 1024))
-    poisoned = httpx.get(stored.url)
-    assert poisoned.status_code == 200
-    assert poisoned.content != model.read_bytes()
+    assert httpx.get(stored.url).content != model.read_bytes()
     with registry.client(tmp_path / "cache-1") as client:
         client.get(MODEL, "v1", output=tmp_path / "out-1")
     assert (tmp_path / "out-1" / model.name).read_bytes() == model.read_bytes()
+    assert httpx.get(stored.url).content == model.read_bytes()
+
+
+def test_an_edge_that_stays_poisoned_is_passed_by(
+    running: tuple[RunningRegistry, RunningEdge], model: Path, tmp_path: Path
+) -> None:
+    registry, edge = running
+    publish(registry, model, tmp_path)
+    with registry.client(tmp_path / "cache-0") as client:
+        client.get(MODEL, "v1", output=tmp_path / "out-0")
+        [stored] = client.api.layout(MODEL, "v1").objects
+    edge.flip_cached(stored.digest)
+    edge.reconfigure({"proxy_cache_bypass $refetch;": ""})
+    with registry.client(tmp_path / "cache-1") as client:
+        client.get(MODEL, "v1", output=tmp_path / "out-1")
+    assert (tmp_path / "out-1" / model.name).read_bytes() == model.read_bytes()
+    assert httpx.get(stored.url).content != model.read_bytes()
 
 
 def test_an_edge_that_is_down_is_passed_by(

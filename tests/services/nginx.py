@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -65,6 +65,23 @@ class RunningEdge:
             blob[-1] ^= 1
             path.write_bytes(blob)
         return len(slices)
+
+    def reconfigure(self, changes: Mapping[str, str]) -> None:
+        """Replace words of the configuration and have nginx read it anew."""
+        path = self.folder / "nginx.conf"
+        text = path.read_text()
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        path.write_text(text)
+        workers = self._workers()
+        self.process.send_signal(signal.SIGHUP)
+        while self._workers() & workers:
+            time.sleep(0.02)
+
+    def _workers(self) -> set[str]:
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return set(children.read_text().split())
 
     def cached_files(self) -> list[Path]:
         return [path for path in (self.folder / "cache").rglob("*") if path.is_file()]
