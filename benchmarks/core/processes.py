@@ -4,6 +4,7 @@ The harness imports nothing but the standard library, on purpose: the kernel's p
 child (``ru_maxrss``) is never below what its parent held when it was forked.
 """
 
+import itertools
 import os
 import signal
 import socket
@@ -106,27 +107,28 @@ def _tail(file, lines: int = 3) -> str:
     return " / ".join(file.read().decode(errors="replace").strip().splitlines()[-lines:])[-600:]
 
 
+_PORTS = itertools.count(10_000 + (os.getpid() * 37) % 12_000)
+
+
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on now.
+    """Return ports that nobody listens on now, none of them twice.
 
     Each is below the ephemeral range, so that no connection of ours takes it meanwhile.
     """
-    found: list[int] = []
-    port = 10_000 + (os.getpid() * 37) % 12_000
-    while len(found) < count:
-        port += 1
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)):
-                found.append(port)
-    return found
+    return list(itertools.islice((port for port in _PORTS if not listening(port)), count))
 
 
 class Server:
-    """A process that runs until it is stopped, found by its pid alone."""
+    """A process that runs until it is stopped, found by its pid alone.
+
+    Attributes:
+        children: pids of daemons it left to themselves, whose CPU counts as its own.
+    """
 
     def __init__(self, command: Command, home: Path, log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
+        self.children: list[int] = []
         with log.open("wb") as file:
             self._process = subprocess.Popen(
                 command.argv,
@@ -154,7 +156,7 @@ class Server:
 
     def cpu_s(self) -> float:
         """Return user and system seconds of the process and its live descendants so far."""
-        return sum(_cpu_s_of(pid) for pid in _tree(self.pid))
+        return sum(_cpu_s_of(pid) for pid in _tree([self.pid, *self.children]))
 
     def stop(self) -> None:
         """End it: TERM, and after ten seconds KILL."""
@@ -185,9 +187,9 @@ def _cpu_s_of(pid: int) -> float:
     return sum(int(value) for value in fields[11:15]) / TICKS_PER_S if fields else 0.0
 
 
-def _tree(root: int) -> list[int]:
+def _tree(roots: Sequence[int]) -> list[int]:
     parents = {int(p.name): _stat(int(p.name)) for p in Path("/proc").iterdir() if p.name.isdigit()}
-    found = [root]
+    found = list(roots)
     for pid in found:
         found += [child for child, stat in parents.items() if stat and int(stat[1]) == pid]
     return found

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.core import models
 from benchmarks.core.envs import Envs
@@ -32,11 +32,19 @@ class Options:
 
 @dataclass
 class Stage:
-    """One run's place. Use it as a context manager: leaving stops every server it started."""
+    """One run's place. Use it as a context manager: leaving stops every server it started.
+
+    Attributes:
+        options: what was asked for.
+        envs: where peers are installed.
+        servers: all that run now.
+        kept: peers that are up, by class and store, for all works of the run.
+    """
 
     options: Options
     envs: Envs = field(default_factory=lambda: Envs(CACHE / "envs"))
     servers: list[Server] = field(default_factory=list)
+    kept: dict[tuple[type, str], Any] = field(default_factory=dict)
     _exit: ExitStack = field(default_factory=ExitStack)
     _stocked: dict[str, str] = field(default_factory=dict)
 

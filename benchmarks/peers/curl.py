@@ -1,5 +1,6 @@
 """curl, eight ranges at once."""
 
+import shutil
 from pathlib import Path
 
 from benchmarks.core.envs import program
@@ -40,5 +41,6 @@ class Curl(ObjectPeer):
         whole = target / source.name
         with whole.open("wb") as file:
             for number in range(RANGES):
-                file.write((target / f"{number}").read_bytes())
+                with (target / f"{number}").open("rb") as piece:
+                    shutil.copyfileobj(piece, file)
         return whole

@@ -21,8 +21,8 @@ class AiModel(Peer):
     def setup(self) -> None:
         """Start its registry on the store."""
         folder = self.stage.folder("registry-tls" if self.store.ca else "registry")
-        server, self.settings = start(folder, self.store)
-        self.stage.serve(server)
+        self.registry = start(folder, self.store, self.stage.serve)
+        self.settings = self.registry.clients
         self.stocked: set[str] = set()
 
     def version(self) -> str:

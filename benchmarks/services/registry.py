@@ -1,30 +1,50 @@
-"""Our own registry: the API over a real Postgres, its bytes in the S3 that all peers share."""
+"""Our own registry, as a team runs it: Postgres, one API process, one worker, an S3."""
 
 import sys
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.core.processes import Command, Server, free_ports, listening
+from benchmarks.core.processes import Command, Server, free_ports, listening, run
 from benchmarks.core.s3 import REGION, Store
 
 PROGRAM = str(Path(sys.executable).with_name("ai-model"))
+ROOT = Path(__file__).parents[2]
+POSTGRES = Path(__file__).with_name("postgres.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A running registry.
+
+    Attributes:
+        clients: the settings of its clients.
+        database_url: of its Postgres.
+    """
+
+    clients: dict[str, str]
+    database_url: str
 
 
 def start(
-    folder: Path, store: Store, *, public_url: str = "", settings: Mapping[str, str] | None = None
-) -> tuple[Server, dict[str, str]]:
-    """Start a registry and return the settings of its clients.
+    folder: Path, store: Store, serve: Callable[[Server], Server], *, public_url: str = ""
+) -> Registry:
+    """Start a registry.
 
-    ``public_url`` is where clients reach the store, if not where the registry does; ``settings``
-    are more of the registry's own.
+    Args:
+        folder: where Postgres and the logs lie.
+        store: where objects lie.
+        serve: told of each server, to stop it at the end.
+        public_url: where clients reach the store, if not where the registry does.
 
     Raises:
         CommandFailed: it did not start.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    url = _postgres(folder, serve)
     (port,) = free_ports(1)
     env = {
+        "PYTHONPATH": str(ROOT),
+        "AI_MODEL_DATABASE_URL": url,
         "AI_MODEL_STORE": "s3",
         "AI_MODEL_S3_BUCKET": store.bucket,
         "AI_MODEL_S3_ENDPOINT_URL": store.endpoint,
@@ -35,11 +55,23 @@ def start(
         "AI_MODEL_S3_PREFIX": "registry/",
         "AI_MODEL_URL_EXPIRES_S": "43200",
         **store.env,
-        **(settings or {}),
     }
-    argv = (PROGRAM, "serve", "--data-dir", str(folder), "--port", str(port))
-    server = Server(Command(argv, env, folder), folder, folder / "serve.log")
-    told = folder / "client.toml"
-    server.wait_until(lambda: told.exists() and listening(port), timeout_s=120)
-    said = tomllib.loads(told.read_text())
-    return server, {"AI_MODEL_ENDPOINT": said["endpoint"], "AI_MODEL_TOKEN": said["token"]}
+    process = (sys.executable, "-m", "registry_api")
+    api = Command((*process, "api", "--port", str(port), "--migrate"), env, folder)
+    serve(Server(api, folder, folder / "api.log")).wait_until(lambda: listening(port))
+    serve(Server(Command((*process, "worker"), env, folder), folder, folder / "worker.log"))
+    made = Command((*process, "create-token", "--name", "bench", "--role", "admin"), env, folder)
+    token = run([made], folder).output.split()[-1]
+    endpoint = f"http://127.0.0.1:{port}"
+    return Registry({"AI_MODEL_ENDPOINT": endpoint, "AI_MODEL_TOKEN": token}, url)
+
+
+def _postgres(folder: Path, serve: Callable[[Server], Server]) -> str:
+    told = folder / "database_url"
+    argv = (sys.executable, str(POSTGRES), str(folder / "postgres"), str(told))
+    command = Command(argv, {"PYTHONPATH": str(ROOT)})
+    server = serve(Server(command, folder, folder / "postgres.log"))
+    server.wait_until(told.exists)
+    daemon = (folder / "postgres" / "postmaster.pid").read_text().splitlines()[0]
+    server.children.append(int(daemon))
+    return told.read_text()

@@ -11,6 +11,7 @@ from benchmarks.core.processes import Command, CommandFailed, run
 from benchmarks.core.report import MIB, Report, at_most
 from benchmarks.core.stage import ROOT, Stage
 from benchmarks.peers.ours import MODEL, AiModel
+from benchmarks.work.contest import engaged
 
 AT_ONCE = 20
 SIZE = 100_000_000
@@ -24,7 +25,7 @@ def measure(stage: Stage) -> Report:
     """Run the day by clients that are up, and a shorter one by commands that start anew."""
     count = DAY if stage.options.full else QUICK
     report = Report("busy-day", f"{count} gets of 100 MB by {AT_ONCE} at a time")
-    peer = AiModel(stage, stage.store)
+    peer = engaged(stage, AiModel, stage.store)
     source = stage.model("hundred", seed=7, size=SIZE)
     peer.stock(source, "hundred")
     seconds, failures, elapsed_s = _by_clients(stage, peer, source, count)

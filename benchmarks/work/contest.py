@@ -3,6 +3,7 @@
 import filecmp
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.core.envs import PeerUnavailable
 from benchmarks.core.processes import Command, CommandFailed, Usage
@@ -10,6 +11,8 @@ from benchmarks.core.rounds import Contender, Outcome, alternate
 from benchmarks.core.s3 import Store
 from benchmarks.core.stage import Stage, say
 from benchmarks.peers.interface import Peer
+
+Engaged = TypeVar("Engaged", bound=Peer)
 
 
 def admit(
@@ -21,12 +24,25 @@ def admit(
     for kind in kinds:
         outcome = outcomes[kind.name] = Outcome(kind.name, lacks=kind.lacks)
         try:
-            peers[kind.name] = kind(stage, store)
+            peers[kind.name] = engaged(stage, kind, store)
             outcome.version = peers[kind.name].version()
         except (PeerUnavailable, CommandFailed, OSError) as error:
             outcome.problem = f"does not run here: {error}"[:400]
             say(f"{kind.name}: {outcome.problem}")
     return peers, outcomes
+
+
+def engaged(stage: Stage, kind: type[Engaged], store: Store) -> Engaged:
+    """Return a peer, started when first asked for in this run.
+
+    Raises:
+        PeerUnavailable: it does not run here.
+        CommandFailed: it did not start.
+    """
+    place = (kind, store.endpoint)
+    if place not in stage.kept:
+        stage.kept[place] = kind(stage, store)
+    return stage.kept[place]
 
 
 def pulls(

@@ -45,14 +45,14 @@ _LAYERS = ("--layers", models.A_TENTH)
 
 
 def _getter(stage: Stage, peer: AiModel, outcome: Outcome, more: tuple[str, ...]) -> Contender:
-    whole = models.read_tensors(stage.model("v1"))
+    whole = models.tensor_digests(stage.model("v1"))
 
     def prepare(_: int) -> list[Command]:
         return [peer.get("v1", stage.target("layers"), more=more)]
 
     def after(_: int, usage: Usage) -> None:
         outcome.extra["bytes_fetched"] = answer(usage)["bytes_fetched"]
-        arrived = models.read_tensors(stage.landing / "layers" / "model.safetensors")
+        arrived = models.tensor_digests(stage.landing / "layers" / "model.safetensors")
         chosen = models.tensor_names()[: len(arrived)]
         if sorted(arrived) != sorted(chosen) or any(arrived[n] != whole[n] for n in chosen):
             raise CommandFailed("other tensors arrived than were asked for")

@@ -10,6 +10,7 @@ from benchmarks.core.report import Report, at_least, at_most
 from benchmarks.core.stage import Stage, say
 from benchmarks.peers.ours import AiModel
 from benchmarks.work.busy_day import percentile
+from benchmarks.work.contest import engaged
 
 CLIENTS = Path(__file__).parents[1] / "clients"
 GROWTH = (500, 2000, 10_000)
@@ -25,12 +26,12 @@ def measure(stage: Stage) -> Report:
     """Fill the database step by step and ask at each."""
     growth = GROWTH_FULL if stage.options.full else GROWTH
     report = Report("metadata", f"the API at {' / '.join(f'{n:,}' for n in growth)} versions")
-    peer = AiModel(stage, stage.store)
-    data_dir, filled, seen = stage.scratch / "registry", 0, {}
+    peer = engaged(stage, AiModel, stage.store)
+    filled, seen = 0, {}
     for versions in growth:
         say(f"filling up to {versions:,} versions")
-        told = (str(data_dir / "postgres"), str(filled + 1), str(versions))
-        script = (sys.executable, "-W", "ignore", str(CLIENTS / "fill.py"))
+        told = (peer.registry.database_url, str(filled + 1), str(versions))
+        script = (sys.executable, str(CLIENTS / "fill.py"))
         chunks = str((versions - filled) * CHUNKS_EACH)
         said = json.loads(run([Command((*script, *told, chunks))], stage.home).output)
         filled = versions

@@ -29,10 +29,10 @@ class Behind(AiModel):
         endpoint = f"http://127.0.0.1:{store_port}"
         store_server, inner = seaweedfs.start(stage.folder("small-store"))
         stage.serve(store_server)
-        server, self.settings = registry.start(
-            stage.folder("small-registry"), inner, public_url=endpoint
+        self.registry = registry.start(
+            stage.folder("small-registry"), inner, stage.serve, public_url=endpoint
         )
-        stage.serve(server)
+        self.settings = dict(self.registry.clients)
         upstream = {
             api_port: urlsplit(self.settings["AI_MODEL_ENDPOINT"]).port,
             store_port: urlsplit(inner.endpoint).port,
