@@ -50,8 +50,9 @@ fix: $(VENV)/check.stamp ## format and repair what ruff can
 	$(BIN)/ruff check --fix $(CHECKED)
 
 .PHONY: snapshots
-snapshots: $(VENV)/check.stamp ## write the reviewed snapshots of --help anew
+snapshots: $(VENV)/check.stamp ## write the reviewed snapshots of --help and OpenAPI anew
 	$(BIN)/python -m tests.ai_model_cli.help_snapshots
+	$(BIN)/python -m registry_api openapi >openapi.json
 
 .PHONY: bench
 bench: $(VENV)/torch.stamp ## print the figures that the README states

@@ -51,7 +51,7 @@ def test_the_wheel_holds_every_source_file(wheel):
         str(path.relative_to(ROOT))
         for package in BUILT_FROM
         for path in (ROOT / package).rglob("*")
-        if path.suffix in {".py", ".typed", ".sql", ".mako", ".ini"}
+        if path.suffix in {".py", ".typed", ".sql", ".mako", ".ini", ".template"}
     }
     assert wanted - held == set()
 

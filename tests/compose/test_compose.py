@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
+from registry_api.__main__ import _parser
 from registry_api.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +38,13 @@ def test_every_part_of_a_team_is_there():
 def test_every_setting_is_one_the_service_reads(name):
     known = {f"AI_MODEL_{field.upper()}" for field in Settings.model_fields}
     assert set(SERVICES[name]["environment"]) <= known
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_command_is_one_the_service_has(name):
+    python, minus_m, module, *arguments = SERVICES[name]["command"]
+    assert (python, minus_m, module) == ("python", "-m", "registry_api")
+    assert _parser().parse_args(arguments).process == name
 
 
 def test_the_example_names_exactly_the_variables_that_are_used():
