@@ -8,7 +8,7 @@ that an empty canary loses nothing. Pure.
 from collections.abc import Iterator
 from typing import Any
 
-from ai_model_format.gateway import METADATA_NAMESPACE, ClusterName, stat_name
+from ai_model_format.gateway import METADATA_NAMESPACE, VERSION_HEADER, ClusterName, stat_name
 from ai_model_format.traffic import Split, stable_version
 from registry_api.xds.state import ModelRouting
 
@@ -44,6 +44,41 @@ _LIMITS: Json = {
             "max_retries": 100_000,
         }
     ]
+}
+_PROTOCOL = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+_EXTENSIONS = "type.googleapis.com/envoy.extensions"
+# A server with several versions loaded must be told which one is meant, and in a
+# chain only the server that is reached in the end knows.
+_PROTOCOL_OPTIONS: Json = {
+    "@type": f"type.googleapis.com/{_PROTOCOL}",
+    "explicit_http_config": {"http_protocol_options": {}},
+    "http_filters": [
+        {
+            "name": "envoy.filters.http.header_mutation",
+            "typed_config": {
+                "@type": f"{_EXTENSIONS}.filters.http.header_mutation.v3.HeaderMutation",
+                "mutations": {
+                    "request_mutations": [
+                        {
+                            "append": {
+                                "header": {
+                                    "key": VERSION_HEADER,
+                                    "value": f"%UPSTREAM_METADATA({METADATA_NAMESPACE}:version)%",
+                                },
+                                "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+                            }
+                        }
+                    ]
+                },
+            },
+        },
+        {
+            "name": "envoy.filters.http.upstream_codec",
+            "typed_config": {
+                "@type": f"{_EXTENSIONS}.filters.http.upstream_codec.v3.UpstreamCodec"
+            },
+        },
+    ],
 }
 
 
@@ -156,4 +191,5 @@ def _cluster(name: str) -> Json:
         "alt_stat_name": stat_name(name),
         "connect_timeout": "1s",
         "circuit_breakers": _LIMITS,
+        "typed_extension_protocol_options": {_PROTOCOL: _PROTOCOL_OPTIONS},
     }

@@ -138,7 +138,7 @@ def _pinned(model: ModelRouting, version: str, match: Json, *, strip: bool = Fal
     return {
         "match": match,
         "route": action,
-        "request_headers_to_add": _upstream_headers(model.model_id, version),
+        "request_headers_to_add": _upstream_headers(model.model_id),
     }
 
 
@@ -160,7 +160,8 @@ def _weighted(model: ModelRouting, match: Json, *, user_header: str, rewrite: Js
         **rewrite,
         **_shadow(model),
     }
-    return {"match": match, "route": action}
+    headers = _upstream_headers(model.model_id)
+    return {"match": match, "route": action, "request_headers_to_add": headers}
 
 
 def _share(model: ModelRouting, version: str, width: int, *, stable: str) -> Json:
@@ -169,7 +170,6 @@ def _share(model: ModelRouting, version: str, width: int, *, stable: str) -> Jso
     return {
         "name": share_cluster(model.model_id, served, stable),
         "weight": width,
-        "request_headers_to_add": _upstream_headers(model.model_id, served),
     }
 
 
@@ -219,8 +219,9 @@ def _strip(path: str) -> Json:
     }
 
 
-def _upstream_headers(model_id: str, version: str) -> list[Json]:
-    return [_header(MODEL_HEADER, model_id), _header(VERSION_HEADER, version)]
+def _upstream_headers(model_id: str) -> list[Json]:
+    """Tell a server which model is meant; of the version its cluster tells it."""
+    return [_header(MODEL_HEADER, model_id)]
 
 
 def _header(name: str, value: str) -> Json:

@@ -30,9 +30,12 @@ from registry_api.db.session import open_engine, transaction
 from registry_api.db.tables import ModelRow, TokenRow, VersionRow
 from tests.services.inference import InferenceServer
 from tests.services.nginx import free_port
+from tests.services.postgres import TEMPLATE, PostgresServer
 
 CONVERGE_S = 20.0
-TTL_S = 2
+TTL_S = 60
+"""Long, so that a busy machine lets no lease lapse; tests of leases shorten it."""
+BEAT_S = 0.5
 
 
 @dataclass
@@ -47,7 +50,7 @@ class TrafficStack:
     apis: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     gateway_process: subprocess.Popen[bytes] | None = None
     servers: list[InferenceServer] = field(default_factory=list)
-    beating: dict[str, threading.Event] = field(default_factory=dict)
+    beating: dict[str, tuple[threading.Event, threading.Thread]] = field(default_factory=dict)
     cleanup: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     @property
@@ -138,23 +141,31 @@ class TrafficStack:
 
     def keep_beating(self, model_id: str, server: InferenceServer) -> None:
         stopped = threading.Event()
-        self.beating[server.address] = stopped
         self.beat(model_id, server)
 
         def beat() -> None:
-            while not stopped.wait(TTL_S / 4):
+            while not stopped.wait(BEAT_S):
                 with contextlib.suppress(AiModelError, httpx.HTTPError):
                     self.beat(model_id, server)
 
-        threading.Thread(target=beat, daemon=True).start()
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        self.beating[server.address] = (stopped, thread)
 
-    def beat(self, model_id: str, server: InferenceServer, *, draining: bool = False) -> None:
+    def beat(
+        self,
+        model_id: str,
+        server: InferenceServer,
+        *,
+        draining: bool = False,
+        ttl_s: int = TTL_S,
+    ) -> None:
         """Beat once, at whichever API process answers."""
         loaded = [
             {"version": version, "digest": digest_for(model_id, version)}
             for version in server.versions
         ]
-        body = {"versions": loaded, "ttl_s": TTL_S, "draining": draining}
+        body = {"versions": loaded, "ttl_s": ttl_s, "draining": draining}
         for endpoint in self.endpoints:
             with contextlib.suppress(httpx.TransportError):
                 response = httpx.put(
@@ -166,14 +177,22 @@ class TrafficStack:
                     return
 
     def stop_beating(self, server: InferenceServer) -> None:
-        self.beating.pop(server.address).set()
+        stopped, thread = self.beating.pop(server.address)
+        stopped.set()
+        thread.join()
+
+    def crash(self, model_id: str, server: InferenceServer, *, ttl_s: int = 2) -> None:
+        """Kill a server whose lease ends soon."""
+        self.stop_beating(server)
+        self.beat(model_id, server, ttl_s=ttl_s)
+        server.kill()
 
     def drain(self, model_id: str, server: InferenceServer) -> None:
         self.stop_beating(server)
         self.beat(model_id, server, draining=True)
 
     def close(self) -> None:
-        for stopped in self.beating.values():
+        for stopped, _ in self.beating.values():
             stopped.set()
         if self.gateway_process is not None:
             self.gateway_process.send_signal(signal.SIGTERM)
@@ -208,9 +227,12 @@ def is_up(url: str, *, good: tuple[int, ...] = (200,)) -> bool:
     return False
 
 
-@pytest.fixture
-def traffic_stack(database: str, tmp_path: Path) -> Iterator[TrafficStack]:
-    """Two API processes and a gateway; the test adds models and servers."""
+@pytest.fixture(scope="module")
+def traffic_stack(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TrafficStack]:
+    """Two API processes and a gateway; each test adds models and servers of its own."""
+    database = postgres_server.create(template=TEMPLATE)
     secret = new_secret()
     engine = open_engine(database, pool_size=1)
     with transaction(engine) as session:
@@ -220,7 +242,9 @@ def traffic_stack(database: str, tmp_path: Path) -> Iterator[TrafficStack]:
             )
         )
     engine.dispose()
-    stack = TrafficStack(database, tmp_path, secret, [free_port(), free_port()])
+    stack = TrafficStack(
+        database, tmp_path_factory.mktemp("traffic"), secret, [free_port(), free_port()]
+    )
     try:
         for port in stack.api_ports:
             stack.start_api(port)
@@ -229,6 +253,7 @@ def traffic_stack(database: str, tmp_path: Path) -> Iterator[TrafficStack]:
     finally:
         stack.close()
         print(stack.logs())
+        postgres_server.drop(database)
 
 
 def loaded(model_id: str, *versions: str) -> list[wire.LoadedVersion]:

@@ -1,25 +1,22 @@
-"""A small real inference server that says which version answered. Run with ``-m``.
+"""Small real inference servers, each a process of its own, so that it can be killed."""
 
-``GET``/``POST`` any path answers JSON ``{"server", "version", "path"}``, where the version is
-the one the gateway asked for. ``/slow?s=N`` streams N chunks, one each 0.1 s. A server asked
-for a version that it has not loaded answers 421, which a test takes for a misroute.
-"""
-
-import argparse
-import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
 
 from tests.services.nginx import free_port
+
+PROGRAM = Path(__file__).with_name("inference_process.py")
 
 
 @dataclass
 class InferenceServer:
-    """A server as its own process, so that it can be killed."""
+    """A server with some versions loaded."""
 
     versions: tuple[str, ...]
     port: int = field(default_factory=free_port)
@@ -32,13 +29,17 @@ class InferenceServer:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> "InferenceServer":
-        command = [sys.executable, "-m", "tests.services.inference"]
+        command = [sys.executable, "-S", str(PROGRAM)]
         command += ["--port", str(self.port), "--fail-every", str(self.fail_every)]
         command += ["--delay-ms", str(self.delay_ms)]
         self.process = subprocess.Popen([*command, *self.versions], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"ready\n"
         return self
+
+    def answered(self) -> int:
+        """Return how many requests it has answered."""
+        return int(httpx.get(f"http://{self.address}/count", timeout=5).text)
 
     def kill(self) -> None:
         """End it with kill -9."""
@@ -52,74 +53,3 @@ class InferenceServer:
             self.process.wait()
             assert self.process.stdout is not None
             self.process.stdout.close()
-
-
-class _Http(asyncio.Protocol):
-    """Just enough HTTP/1.1: keep-alive, bodies by Content-Length."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
-        self.buffer = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        while b"\r\n\r\n" in self.buffer:
-            head, _, rest = self.buffer.partition(b"\r\n\r\n")
-            lines = head.decode("latin-1").split("\r\n")
-            headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines[1:])}
-            length = int(headers.get("content-length", 0))
-            if len(rest) < length:
-                return
-            self.buffer = rest[length:]
-            self.answer(lines[0].split(" ")[1], headers)
-
-    def answer(self, path: str, headers: dict[str, str]) -> None:
-        asked = headers.get("x-ai-model-version", "")
-        self.options.count += 1
-        failing = self.options.fail_every and self.options.count % self.options.fail_every == 0
-        status = b"200 OK"
-        if asked not in self.options.versions:
-            status = b"421 Misdirected Request"
-        elif failing:
-            status = b"500 Internal Server Error"
-        if path.startswith("/slow"):
-            asyncio.get_running_loop().create_task(self.stream(int(path.partition("s=")[2])))
-            return
-        body = json.dumps(
-            {"server": self.options.port, "version": asked, "path": path,
-             "model": headers.get("x-ai-model")}
-        ).encode()  # fmt: skip
-        answer = b"HTTP/1.1 %b\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body)
-        if self.options.delay_ms:
-            loop = asyncio.get_running_loop()
-            loop.call_later(self.options.delay_ms / 1000, self.transport.write, answer)
-        else:
-            self.transport.write(answer)
-
-    async def stream(self, chunks: int) -> None:
-        self.transport.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-        for _ in range(chunks):
-            await asyncio.sleep(0.1)
-            self.transport.write(b"5\r\nchunk\r\n")
-        self.transport.write(b"0\r\n\r\n")
-
-
-async def _serve(options: argparse.Namespace) -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Http(options), "127.0.0.1", options.port)
-    print("ready", flush=True)
-    await server.serve_forever()
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("versions", nargs="+")
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--fail-every", type=int, default=0)
-    parser.add_argument("--delay-ms", type=int, default=0)
-    arguments = parser.parse_args()
-    arguments.count = 0
-    asyncio.run(_serve(arguments))

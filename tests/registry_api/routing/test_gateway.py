@@ -1,36 +1,170 @@
 """The whole way: a route in Postgres, two API processes, a real Envoy, real servers."""
 
-import httpx
-import pytest
+import math
+import random
+from collections import Counter
 
-from ai_model.routing import changes
-from ai_model_format import wire
-from tests.services.envoy import TrafficStack, converge
+from tests.registry_api.routing.conftest import Served
+from tests.services.envoy import converge
 from tests.services.load import Load, burst
 
-MODEL = "vision/res.net50"
+Z_999 = 3.29
+"""Standard deviations of a 99.9% interval."""
 
 
-@pytest.fixture
-def stack(traffic_stack: TrafficStack) -> TrafficStack:
-    """Two stable servers and one canary; all traffic on the stable version."""
-    traffic_stack.add_versions(MODEL, "v2.3", "v2.4", "v2.5")
-    for versions in (["v2.3"], ["v2.3"], ["v2.4"]):
-        traffic_stack.serve(MODEL, *versions)
-    changes.change_route(traffic_stack.traffic(), MODEL, {"v2.3": 10_000})
-    converge(lambda: get(traffic_stack).status_code == 200)
-    return traffic_stack
-
-
-def get(stack: TrafficStack, path: str = f"/m/{MODEL}/x", **headers: str) -> httpx.Response:
-    return httpx.get(f"{stack.gateway_url}{path}", headers=headers, timeout=10)
-
-
-def test_five_percent_takes_effect_and_nothing_is_lost(stack: TrafficStack) -> None:
-    with Load(stack.gateway_port, f"/m/{MODEL}/predict") as load:
+def test_five_percent_takes_effect_and_nothing_is_lost(served: Served) -> None:
+    with Load(served.stack.gateway_port, served.path) as load:
         converge(lambda: load.total > 200)
-        done = stack.run("route", "--model-id", MODEL, "--traffic", "5%", "--version", "v2.4")
+        done = served.stack.run(
+            "route", "--model-id", served.model_id, "--traffic", "5%", "--version", "v2.4"
+        )
         converge(lambda: load.answers[200, "v2.4"] > 10)
     assert "v2.3 95%, v2.4 5%" in done.stdout
     assert "holds at 1 of 1 gateway" in done.stdout
     assert load.lost == {}
+
+
+def test_five_percent_is_five_percent(served: Served) -> None:
+    served.move(500)
+    requests = 20_000
+    answers = Counter(burst(served.stack.gateway_port, served.path, [{}] * requests))
+    assert set(answers) == {(200, "v2.3"), (200, "v2.4")}
+    spread = math.sqrt(requests * 0.05 * 0.95)
+    assert abs(answers[200, "v2.4"] - requests * 0.05) < Z_999 * spread
+
+
+def test_cohorts_are_sticky_and_only_grow(served: Served) -> None:
+    users = [{"x-user-id": f"user-{number}"} for number in range(1000)]
+
+    def cohort() -> set[int]:
+        answers = burst(served.stack.gateway_port, served.path, users)
+        assert {status for status, _ in answers} == {200}
+        return {number for number, (_, version) in enumerate(answers) if version == "v2.4"}
+
+    grown: set[int] = set()
+    for share in (500, 2000, 5000, 10_000):
+        served.move(share)
+        now = cohort()
+        assert now == cohort()
+        assert grown <= now
+        grown = now
+    assert len(grown) == len(users)
+
+
+def test_fifty_changes_and_drains_lose_nothing(served: Served) -> None:
+    rng = random.Random(7)
+    stack = served.stack
+    with Load(stack.gateway_port, served.path) as load:
+        for step in range(50):
+            if step % 5 == 4:
+                server = stack.serve(served.model_id, "v2.3")
+                old = served.stable.pop(0)
+                served.stable.append(server)
+                stack.drain(served.model_id, old)
+            else:
+                served.split({"v2.4": (share := rng.choice([0, 1, 500, 5000, 9000, 10_000])),
+                              "v2.3": 10_000 - share})  # fmt: skip
+    assert load.lost == {}
+    assert load.total > 500
+    assert {version for _, version in load.answers} == {"v2.3", "v2.4"}
+
+
+def test_a_weight_of_zero_gets_nothing(served: Served) -> None:
+    served.move(5000)
+    served.move(0)
+    answers = burst(served.stack.gateway_port, served.path, [{}] * 500)
+    assert set(answers) == {(200, "v2.3")}
+
+
+def test_naming_a_model_and_a_version(served: Served) -> None:
+    by_path = served.get(f"{served.path}/v1/predict?k=1").json()
+    assert (by_path["path"], by_path["model"]) == ("/v1/predict?k=1", served.model_id)
+    by_header = served.get("/v1/predict", x_ai_model=served.model_id).json()
+    assert by_header["path"] == "/v1/predict"
+    for answer in (
+        served.get(f"{served.path}@v2.4/v1/predict"),
+        served.get(f"{served.path}/v1/predict", x_ai_model_version="v2.4"),
+        served.get("/v1/predict", x_ai_model=served.model_id, x_ai_model_version="v2.4"),
+    ):
+        assert answer.json()["version"] == "v2.4"
+        assert answer.json()["path"] == "/v1/predict"
+        assert answer.headers["x-ai-model-version"] == "v2.4"
+
+
+def test_a_pin_that_nobody_serves_is_a_404_that_says_so(served: Served) -> None:
+    for answer in (
+        served.get(f"{served.path}@v2.5/predict"),
+        served.get(f"{served.path}@v2/predict"),
+        served.get(served.path, x_ai_model_version="v9"),
+        served.get("/", x_ai_model=served.model_id, x_ai_model_version="v2.5"),
+    ):
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["code"] == "version_not_served"
+        assert "loaded now: v2.3, v2.4" in answer.json()["detail"]
+    assert served.get("/m/nobody").json()["code"] == "model_not_found"
+
+
+def test_a_killed_server_costs_at_most_what_was_in_flight(served: Served) -> None:
+    with Load(served.stack.gateway_port, served.path, connections=8) as load:
+        converge(lambda: load.total > 200)
+        served.stack.crash(served.model_id, served.stable[0])
+        before = load.total
+        converge(lambda: load.total > before + 1000)
+    assert sum(load.lost.values()) <= load.connections
+    nodes = {e.address: e.state for e in served.stack.traffic().endpoints(served.model_id)}
+    converge(lambda: _state(served, served.stable[0].address) == "gone")
+    assert nodes[served.stable[1].address] == "live"
+
+
+def test_an_empty_canary_falls_back_to_the_stable_version(served: Served) -> None:
+    served.move(3000)
+    with Load(served.stack.gateway_port, served.path, connections=8) as load:
+        converge(lambda: load.answers[200, "v2.4"] > 50)
+        served.stack.crash(served.model_id, served.canary[0])
+        converge(lambda: _state(served, served.canary[0].address) == "gone")
+        before = load.total
+        converge(lambda: load.total > before + 300)
+    assert sum(load.lost.values()) <= load.connections
+    assert served.get(f"{served.path}@v2.4").status_code == 404
+
+
+def test_streams_survive_a_change_and_a_drain(served: Served) -> None:
+    import threading
+
+    bodies: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: bodies.append(served.get(f"{served.path}/slow?s=30").text))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    served.move(10_000)
+    for server in served.stable:
+        served.stack.drain(served.model_id, server)
+    for thread in threads:
+        thread.join()
+    assert bodies == ["chunk" * 30] * 6
+    assert served.get().json()["version"] == "v2.4"
+
+
+def test_a_shadow_never_touches_the_answers(served: Served) -> None:
+    served.stack.run("route", "--model-id", served.model_id, "--shadow", "50%", "--version", "v2.4")
+    for server in served.canary:  # the shadow may even die
+        converge(lambda: _shadowed(served) > 20)
+        served.stack.stop_beating(server)
+        server.kill()
+        answers = burst(served.stack.gateway_port, served.path, [{}] * 200)
+        assert set(answers) == {(200, "v2.3")}
+
+
+def _shadowed(served: Served) -> int:
+    """Send some requests; return how many the shadow has answered so far."""
+    answers = burst(served.stack.gateway_port, served.path, [{}] * 20)
+    assert set(answers) == {(200, "v2.3")}
+    return served.canary[0].answered()
+
+
+def _state(served: Served, address: str) -> str:
+    endpoints = served.stack.traffic().endpoints(served.model_id)
+    return next(endpoint.state for endpoint in endpoints if endpoint.address == address)
