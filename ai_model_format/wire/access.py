@@ -16,7 +16,7 @@ class TokenRequest(Request):
     name: ShortText
     role: Role
     models: Annotated[list[ShortText], Field(min_length=1, max_length=100)] = ["*"]
-    expires_in_s: Annotated[int, Field(ge=1, le=10 * 366 * 86400)] | None = None
+    expires_in_s: Annotated[int, Field(strict=True, ge=1, le=10 * 366 * 86400)] | None = None
 
 
 class TokenInfo(Response):

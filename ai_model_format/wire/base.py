@@ -59,7 +59,7 @@ VersionName = Annotated[
 AliasName = Annotated[str, Field(pattern=names.VERSION_PATTERN), AfterValidator(names.parse_alias)]
 Ref = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(names.parse_ref)]
 FilePath = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(names.parse_path)]
-Size = Annotated[int, Field(ge=0, le=2**53 - 1)]
+Size = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
 
 
 class Request(BaseModel):

@@ -88,15 +88,15 @@ class UploadContent(Request):
     """A run of chunks of one file, ``first_chunk`` up to but not including ``last_chunk``."""
 
     path: FilePath
-    first_chunk: Annotated[int, Field(ge=0)]
-    last_chunk: Annotated[int, Field(ge=1)]
+    first_chunk: Annotated[int, Field(strict=True, ge=0)]
+    last_chunk: Annotated[int, Field(strict=True, ge=1)]
 
 
 class UploadRequest(Request):
     """An object to upload: runs of missing chunks, one behind the other."""
 
     digest: DigestText
-    size: Annotated[int, Field(ge=1, le=2**53 - 1)]
+    size: Annotated[int, Field(strict=True, ge=1, le=2**53 - 1)]
     contents: Annotated[list[UploadContent], Field(min_length=1, max_length=200_000)]
 
 
@@ -147,7 +147,8 @@ class TargetsRequest(Request):
     """Ask for (new) URLs of parts."""
 
     part_numbers: Annotated[
-        list[Annotated[int, Field(ge=1, le=10_000)]], Field(min_length=1, max_length=1000)
+        list[Annotated[int, Field(strict=True, ge=1, le=10_000)]],
+        Field(min_length=1, max_length=1000),
     ]
 
 
