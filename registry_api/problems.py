@@ -12,6 +12,7 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from ai_model_format.names import InvalidName
 from ai_model_format.wire import FieldError, Problem
@@ -103,13 +104,26 @@ def install(app: FastAPI) -> None:
             detail=str(error.detail),
             request_id=_request_id(request),
         )
-        return problem_response(problem, error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(_allowed_methods(request))
+        return problem_response(problem, headers)
 
     app.add_exception_handler(RegistryError, on_known)
     for kind, _ in _TRANSLATIONS:
         app.add_exception_handler(kind, on_known)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_http)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of every route on this path; Starlette names those of the first."""
+    allowed: set[str] = set()
+    for route in request.app.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            allowed |= getattr(route, "methods", None) or set()
+    return sorted(allowed)
 
 
 def _request_id(request: Request) -> str:

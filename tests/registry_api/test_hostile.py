@@ -2,15 +2,37 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from registry_api.settings import Settings
+from registry_api.settings import MIB, Settings
 from tests.registry_api.conftest import Service, make_manifest, push_plain, serving, sha256
+from tests.services.postgres import TEMPLATE, PostgresServer
 
 JSON = {"Content-Type": "application/json"}
 FILE = {"path": "a", "size": 1, "sha256": sha256(b"x")}
+
+
+@pytest.fixture(scope="module")
+def service(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """One service for all tests here: nothing hostile may change what the next test sees."""
+    url = postgres_server.create(template=TEMPLATE)
+    objects = tmp_path_factory.mktemp("objects")
+    with serving(
+        Settings(database_url=url, local_path=objects, max_body_bytes=12 * MIB)
+    ) as running:
+        yield running
+    postgres_server.drop(url)
+
+
+@pytest.fixture(scope="module")
+def api(service: Service) -> httpx.Client:
+    """An admin's client."""
+    return service.client("admin")
 
 
 def push_body(**changes: object) -> dict:
@@ -146,24 +168,22 @@ def test_methods_and_request_ids(api: httpx.Client) -> None:
     assert check_problem(answer, 404, "not_found")["request_id"] != "no spaces"
 
 
-def test_large_bodies_are_refused_before_they_are_held(settings: Settings) -> None:
-    with serving(settings.model_copy(update={"max_body_bytes": 1024 * 1024})) as service:
-        api = service.client()
-        bomb = gzip.compress(b"[" + b" " * 50_000_000)
-        assert len(bomb) < 60_000
-        packed = {**JSON, "Content-Encoding": "gzip"}
-        answer = api.post("/v1/models/net/pushes", content=bomb, headers=packed)
-        check_problem(answer, 413, "payload_too_large")
-        answer = api.post("/v1/models/net/pushes", content=b" " * 1_100_000, headers=JSON)
-        check_problem(answer, 413, "payload_too_large")
-        answer = service.anybody().post("/v1/models/net/pushes", content=b" " * 70_000)
-        check_problem(answer, 413, "payload_too_large")
-        for broken in (b"not gzip", gzip.compress(b"{}")[:-3], gzip.compress(b"{}") + b"more"):
-            answer = api.post("/v1/models/net/pushes", content=broken, headers=packed)
-            check_problem(answer, 422, "invalid_request")
-        odd = {**JSON, "Content-Encoding": "br"}
-        answer = api.post("/v1/models/net/pushes", content=b"{}", headers=odd)
+def test_large_bodies_are_refused_before_they_are_held(api: httpx.Client, service: Service) -> None:
+    bomb = gzip.compress(b"[" + b" " * 50_000_000)
+    assert len(bomb) < 60_000
+    packed = {**JSON, "Content-Encoding": "gzip"}
+    answer = api.post("/v1/models/net/pushes", content=bomb, headers=packed)
+    check_problem(answer, 413, "payload_too_large")
+    answer = api.post("/v1/models/net/pushes", content=b" " * (12 * MIB + 1), headers=JSON)
+    check_problem(answer, 413, "payload_too_large")
+    answer = service.anybody().post("/v1/models/net/pushes", content=b" " * 70_000)
+    check_problem(answer, 413, "payload_too_large")
+    for broken in (b"not gzip", gzip.compress(b"{}")[:-3], gzip.compress(b"{}") + b"more"):
+        answer = api.post("/v1/models/net/pushes", content=broken, headers=packed)
         check_problem(answer, 422, "invalid_request")
+    odd = {**JSON, "Content-Encoding": "br"}
+    answer = api.post("/v1/models/net/pushes", content=b"{}", headers=odd)
+    check_problem(answer, 422, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -185,9 +205,9 @@ def test_large_bodies_are_refused_before_they_are_held(settings: Settings) -> No
     ],
 )
 def test_ranges(api: httpx.Client, header: str, status: int, content: bytes | None) -> None:
-    push_plain(api, "net", "v1", {"a": b"0123456789"})
-    layout = api.get("/v1/models/net/versions/v1/layout").json()
-    for url in ("/v1/models/net/versions/v1/files/a", layout["objects"][0]["url"]):
+    push_plain(api, "ranged", "v1", {"a": b"0123456789"})
+    layout = api.get("/v1/models/ranged/versions/v1/layout").json()
+    for url in ("/v1/models/ranged/versions/v1/files/a", layout["objects"][0]["url"]):
         answer = api.get(url, headers={"Range": header})
         assert answer.status_code == status
         if content is not None:
@@ -206,12 +226,12 @@ def test_ranges(api: httpx.Client, header: str, status: int, content: bytes | No
         assert same.content == b"01"
 
 
-def test_metadata_of_one_megabyte_is_kept(api: httpx.Client, service: Service) -> None:
+def test_metadata_of_one_megabyte_is_kept(api: httpx.Client) -> None:
     parameters = {f"k{n}": "x" * 1000 for n in range(1100)}
-    done = push_plain(api, "net", "v1", {"a": b"x"}, metadata={"parameters": parameters})
+    done = push_plain(api, "large", "v1", {"a": b"x"}, metadata={"parameters": parameters})
     assert done.json()["state"] == "ready", done.text
-    info = api.get("/v1/models/net/versions/v1").json()
+    info = api.get("/v1/models/large/versions/v1").json()
     assert info["metadata"]["parameters"] == parameters
     huge = {"parameters": {"x": "y" * (9 * 1024 * 1024)}}
-    refused = push_plain(api, "net", "v2", {"a": b"x"}, metadata=huge)
+    refused = push_plain(api, "large", "v2", {"a": b"x"}, metadata=huge)
     check_problem(refused, 413, "payload_too_large")
