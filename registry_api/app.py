@@ -1,5 +1,6 @@
 """Put the service together."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -43,6 +44,7 @@ def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.parts = parts or open_parts(settings)
+        app.state.turns = asyncio.Semaphore(settings.database_pool_size)
         yield
         if parts is None:
             app.state.parts.close()

@@ -5,7 +5,7 @@ leaves: a failed commit must not say 200.
 """
 
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Annotated, Any, NoReturn
 
 from fastapi import Depends, Request
@@ -93,7 +93,20 @@ def get_parts(request: Request) -> Parts:
 PartsOf = Annotated[Parts, Depends(get_parts)]
 
 
-def get_session(parts: PartsOf) -> Iterator[Session]:
+async def wait_for_turn(request: Request) -> AsyncIterator[None]:
+    """Wait until a connection to Postgres is free, without holding a thread meanwhile.
+
+    Dependencies and handlers each borrow a thread from one pool. If requests waited for
+    connections there, they would keep out those that have one and need a thread to go on.
+    """
+    async with request.app.state.turns:
+        yield
+
+
+Turn = Annotated[None, Depends(wait_for_turn, scope="function")]
+
+
+def get_session(parts: PartsOf, _turn: Turn) -> Iterator[Session]:
     """Give a handler one transaction."""
     with transaction(parts.engine) as session:
         yield session

@@ -104,3 +104,15 @@ def test_an_edge_whose_origin_breaks_fails_nobody(
         origin.faults = Faults(reset_rate=0.5)
         gather(registry, model, tmp_path, clients=20)
     assert origin.counts.resets > 0
+
+
+def test_more_requests_than_connections_to_postgres(database: str, tmp_path: Path) -> None:
+    options = {"store": "local", "local_path": tmp_path, "database_pool_size": 2}
+    with running_registry(database, **options) as registry:
+        headers = {"Authorization": f"Bearer {registry.token}"}
+
+        def ask(_: int) -> int:
+            return httpx.get(f"{registry.url}/v1/whoami", headers=headers, timeout=120).status_code
+
+        with ThreadPoolExecutor(80) as pool:
+            assert list(pool.map(ask, range(160))) == [200] * 160
