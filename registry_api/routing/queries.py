@@ -88,7 +88,7 @@ def live_counts(session: Session, model_pk: int) -> dict[str, int]:
         )
         .group_by(VersionRow.name)
     )
-    return dict(rows.tuples().all())
+    return {name: int(number) for name, number in rows}
 
 
 # Routes
