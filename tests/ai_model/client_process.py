@@ -7,9 +7,10 @@ kills itself with SIGKILL as soon as that phase is so far.
 
 import json
 import os
-import resource
+import re
 import signal
 import sys
+from pathlib import Path
 
 from ai_model import AiModelError, Progress, Registry
 
@@ -33,9 +34,14 @@ def main(arguments: list[str]) -> int:
         except AiModelError as error:
             print(json.dumps(error.problem))
             return error.exit_code
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({**result.to_json(), "peak_rss": peak}))
+    print(json.dumps({**result.to_json(), "peak_rss": peak_rss()}))
     return 0
+
+
+def peak_rss() -> int:
+    """Return the most memory this process held, in bytes (getrusage counts the parent's too)."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def weights(tmp_path, model_id) -> Path:
     return path
 
 
-@pytest.mark.parametrize("die_at", ["hash:0.5", "upload:0.6", "upload:1", "verify:0"])
+@pytest.mark.parametrize("die_at", ["hash:0.5", "upload:0.6", "verify:0"])
 def test_a_killed_push_goes_on(die_at, any_registry, new_client, weights, model_id, tmp_path):
     push = ("push", str(weights), model_id, "v1")
     killed = run(any_registry, tmp_path / "cache", *push, die_at=die_at)
@@ -57,7 +57,7 @@ def test_a_killed_push_goes_on(die_at, any_registry, new_client, weights, model_
     assert (tmp_path / "out" / weights.name).read_bytes() == weights.read_bytes()
 
 
-@pytest.mark.parametrize("die_at", ["fetch:0.1", "fetch:0.6", "fetch:1"])
+@pytest.mark.parametrize("die_at", ["fetch:0.1", "fetch:1"])
 def test_a_killed_get_goes_on(die_at, any_registry, new_client, weights, model_id, tmp_path):
     new_client(any_registry).push(weights, model_id, "v1")
     out = tmp_path / "out"
@@ -144,27 +144,54 @@ def test_a_file_that_changes_during_the_push(registry_server, new_client, weight
     assert list(client.models(prefix=model_id)) == [] or list(client.versions(model_id)) == []
 
 
-def test_a_disk_that_is_too_small_is_said_before_anything_is_fetched(
-    registry_server, new_client, model_id, tmp_path
-):
-    """A sparse file larger than any disk stands for a model that does not fit."""
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 60 MiB."""
     small = tmp_path / "mount"
     small.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(small)],
-        check=False,
-        capture_output=True,
-    )
-    if mounted.returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", str(small)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("a small disk can only be made by root")
-    try:
-        weights = tmp_path / "big.bin"
-        weights.write_bytes(np.random.default_rng(1).bytes(16 * MIB))
-        new_client(registry_server).push(weights, model_id, "v1")
-        with pytest.raises(DiskFull) as caught:
-            new_client(registry_server).get(model_id, "v1", output=small / "out")
-        assert caught.value.exit_code == 8
-        assert caught.value.needed == 16 * MIB
-        assert not (small / "out").exists()
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
+    yield small
+    subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_disk_that_is_too_small_is_said_before_anything_is_fetched(
+    registry_server, new_client, weights, model_id, small_disk
+):
+    new_client(registry_server).push(weights, model_id, "v1")
+    (small_disk / "other").write_bytes(bytes(20 * MIB))
+    with pytest.raises(DiskFull) as caught:
+        new_client(registry_server).get(model_id, "v1", output=small_disk / "out")
+    assert caught.value.exit_code == 8
+    assert caught.value.needed == weights.stat().st_size
+    assert not (small_disk / "out").exists()
+
+
+def test_a_disk_that_fills_up_meanwhile(registry_server, new_client, weights, model_id, small_disk):
+    new_client(registry_server).push(weights, model_id, "v1")
+    client, hog = new_client(registry_server), small_disk / "other"
+
+    def fill(progress):
+        if progress.phase == "fetch" and not hog.exists():
+            hog.write_bytes(bytes(30 * MIB))
+
+    with pytest.raises(DiskFull):
+        client.get(model_id, "v1", output=small_disk / "out", on_progress=fill)
+    assert not (small_disk / "out" / weights.name).exists()
+    hog.unlink()
+    client.get(model_id, "v1", output=small_disk / "out")
+    assert (small_disk / "out" / weights.name).read_bytes() == weights.read_bytes()
+
+
+def test_memory_stays_bounded(registry_server, model_id, tmp_path):
+    path = tmp_path / "big.bin"
+    with path.open("wb") as file:
+        for number in range(32):
+            file.seek(number * 16 * MIB + 5)
+            file.write(f"{model_id} {number}".encode())
+        file.truncate(512 * MIB)
+    pushed = run(registry_server, tmp_path / "a", "push", str(path), model_id, "v1")
+    got = run(registry_server, tmp_path / "b", "get", model_id, "v1", str(tmp_path / "out"))
+    for done in (pushed, got):
+        assert json.loads(done.stdout)["peak_rss"] < 200 * MIB
