@@ -17,10 +17,12 @@ class AiModel(Peer):
 
     name = "ai-model"
     lacks = "-"
+    place = "registry"
+    """Folder of its registry."""
 
     def setup(self) -> None:
         """Start its registry on the store."""
-        folder = self.stage.folder("registry-tls" if self.store.ca else "registry")
+        folder = self.stage.folder(f"{self.place}-tls" if self.store.ca else self.place)
         self.registry = start(folder, self.store, self.stage.serve)
         self.settings = self.registry.clients
         self.stocked: set[str] = set()

@@ -1,7 +1,7 @@
 """Our own registry, as a team runs it: Postgres, one API process, one worker, an S3."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,12 @@ class Registry:
 
 
 def start(
-    folder: Path, store: Store, serve: Callable[[Server], Server], *, public_url: str = ""
+    folder: Path,
+    store: Store,
+    serve: Callable[[Server], Server],
+    *,
+    public_url: str = "",
+    settings: Mapping[str, str] | None = None,
 ) -> Registry:
     """Start a registry.
 
@@ -36,6 +41,7 @@ def start(
         store: where objects lie.
         serve: told of each server, to stop it at the end.
         public_url: where clients reach the store, if not where the registry does.
+        settings: more of the registry's own.
 
     Raises:
         CommandFailed: it did not start.
@@ -55,6 +61,7 @@ def start(
         "AI_MODEL_S3_PREFIX": "registry/",
         "AI_MODEL_URL_EXPIRES_S": "43200",
         **store.env,
+        **(settings or {}),
     }
     process = (sys.executable, "-m", "registry_api")
     api = Command((*process, "api", "--port", str(port), "--migrate"), env, folder)

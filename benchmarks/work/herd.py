@@ -108,9 +108,9 @@ def _registry(
     """Start a registry with a bucket of its own, whose clients reach the store by ``origin``."""
     store = replace(stage.store, bucket=f"herd-{folder.parent.name}")
     store.make_bucket()
-    server, env = start(folder, store, public_url=origin.url, settings=settings)
-    stage.serve(server)
-    return env
+    folder.mkdir()
+    started = start(folder, store, stage.serve, public_url=origin.url, settings=settings)
+    return started.clients
 
 
 def _push(stage: Stage, source: Path, env: dict[str, str]) -> None:

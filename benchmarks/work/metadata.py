@@ -22,11 +22,17 @@ SECONDS = 4.0
 CONNECTIONS = 4
 
 
+class Growing(AiModel):
+    """A registry of its own, that only this work fills."""
+
+    place = "growing-registry"
+
+
 def measure(stage: Stage) -> Report:
     """Fill the database step by step and ask at each."""
     growth = GROWTH_FULL if stage.options.full else GROWTH
     report = Report("metadata", f"the API at {' / '.join(f'{n:,}' for n in growth)} versions")
-    peer = engaged(stage, AiModel, stage.store)
+    peer = engaged(stage, Growing, stage.store)
     filled, seen = 0, {}
     for versions in growth:
         say(f"filling up to {versions:,} versions")

@@ -9,7 +9,7 @@ from benchmarks.core.processes import Command, Server, free_ports, listening, ru
 from benchmarks.core.report import Report, at_most
 from benchmarks.core.rounds import Contender, Outcome, alternate
 from benchmarks.core.s3 import Store
-from benchmarks.core.stage import Stage
+from benchmarks.core.stage import Stage, sha256_of
 from benchmarks.peers.ours import MODEL, AiModel
 from benchmarks.services import registry, seaweedfs
 
@@ -64,7 +64,7 @@ def measure(stage: Stage) -> Report:
     peer.requests()
     run([peer.get("v1", stage.target("small"))], stage.home)
     asked = peer.requests()
-    before = requests_before_weights(asked, urlsplit(peer.store.endpoint).port)
+    before = requests_before_weights(asked, sha256_of(folder / "model.safetensors"))
     get, least = (
         Outcome("ai-model get", lacks="-"),
         Outcome("httpx + click + requests", lacks="all else"),
@@ -92,10 +92,10 @@ def measure(stage: Stage) -> Report:
     return report
 
 
-def requests_before_weights(asked: list[dict], store_port: int) -> list[dict]:
-    """Return the requests that came before the one that brought weights."""
+def requests_before_weights(asked: list[dict], digest: str) -> list[dict]:
+    """Return the requests that came before the first for the weights' own object."""
     for number, request in enumerate(asked):
-        if request["port"] == store_port and request["size"] > WEIGHTS // 4:
+        if digest in request["path"]:
             return asked[:number]
     return asked
 
