@@ -24,7 +24,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: quickstart
-quickstart: $(VENV)/run.stamp ## push a real model, get its encoder back, verified (about a minute)
+quickstart: $(VENV)/run.stamp ## push a real model, get its encoder back, verified (a minute or two)
 	@$(BIN)/python -m tools.quickstart
 
 .PHONY: test

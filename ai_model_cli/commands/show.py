@@ -44,7 +44,7 @@ def _lines(info: "VersionInfo") -> Iterator[str]:
 
 def _facts(info: "VersionInfo") -> Iterator[tuple[str, str]]:
     yield "manifest", info.manifest_digest
-    yield "size", f"{human_size(info.size)}, {human_size(info.stored_bytes)} of them new"
+    yield "size", f"{human_size(info.size)}; {human_size(info.stored_bytes)} were stored for it"
     yield "created", f"{when(info.created_at)} by {info.created_by}"
     if info.yanked_at:
         yield "yanked", f"{when(info.yanked_at)}: {info.yank_reason}"
