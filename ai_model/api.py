@@ -30,9 +30,13 @@ class Api:
     ) -> None:
         self.config = config
         self.connections = connections
-        self.policy = policy or RetryPolicy()
-        self.session = Session(config, connections=connections, policy=self.policy)
+        self.session = Session(config, connections=connections, policy=policy or RetryPolicy())
         self.counter = RequestCounter()
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """How patiently requests are repeated."""
+        return self.session.policy
 
     def counting_anew(self) -> Self:
         """Return the same calls over the same connections with a counter of their own."""

@@ -63,13 +63,30 @@ class Staging:
 
     @contextmanager
     def lock(self, on_wait: Callable[[str], None]) -> Iterator[None]:
-        """Let one get at a time work in this directory, where the file system can."""
-        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        """Make the directory and let one get at a time work in it, where locks can be had."""
+        descriptor = self._open_lock()
         try:
             _lock(descriptor, lambda: on_wait(f"Waiting for another get into {self.output}"))
+            while not self._is_in_place(descriptor):  # whoever had it took it all away again
+                os.close(descriptor)
+                descriptor = self._open_lock()
+                _lock(descriptor, lambda: None)
             yield
         finally:
             os.close(descriptor)
+
+    def _open_lock(self) -> int:
+        while True:
+            self.create()
+            with contextlib.suppress(FileNotFoundError):
+                flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+                return os.open(self.directory / "lock", flags, 0o666)
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat((self.directory / "lock").stat(), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
 
     def put_in_place(self, finished: Sequence[tuple[Path, str]]) -> None:
         """Give finished files their names, (file, path below the output) each.

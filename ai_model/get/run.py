@@ -16,7 +16,7 @@ from ai_model.get.place import Staging
 from ai_model.get.plan import Piece, Place, bytes_placed, pieces_of
 from ai_model.get.receipt import merge_receipt
 from ai_model.get.select import Selection, select
-from ai_model.get.targets import FileTarget, Target, free_bytes
+from ai_model.get.targets import FileTarget, Target, disk_trouble, free_bytes
 from ai_model.get.transfer import Transfer
 from ai_model.progress import OnProgress
 from ai_model.results import GetResult, GotFile
@@ -39,15 +39,17 @@ def get(
     chosen = select(version.manifest, selection, version.info.metadata.groups)
     transfer = Transfer(version, on_progress)
     staging = Staging(output)
-    staging.create()
     try:
         with staging.lock(transfer.meter("fetch", 0).note):
-            staging.check_paths([item.file.path for item in chosen])
-            outputs = transfer.outputs(chosen)
-            job = _Job(version, selection, staging, transfer, outputs)
-            return job.run(started)
-    finally:
-        staging.remove_if_empty()
+            try:
+                staging.check_paths([item.file.path for item in chosen])
+                outputs = transfer.outputs(chosen)
+                job = _Job(version, selection, staging, transfer, outputs)
+                return job.run(started)
+            finally:
+                staging.remove_if_empty()
+    except OSError as error:
+        raise disk_trouble(output, error, needed=1) from error
 
 
 class _Job:

@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from ai_model.errors import CorruptBytes, NoMatch, ResourceConflict, ResourceNotFound
+from ai_model.errors import CorruptBytes, NoMatch, PathRefused, ResourceConflict, ResourceNotFound
 from ai_model_format.digest import digest_of
 
 
@@ -228,3 +228,67 @@ def test_aliases_move_only_from_where_they_are_expected(
     assert client.set_alias(model_id, "live", "v2", expect_version="v1").version == "v2"
     client.remove_alias(model_id, "live")
     assert client.aliases(model_id) == []
+
+
+def test_only_the_shards_needed_and_an_index_that_says_so(
+    any_registry, new_client, tensors, model_id, tmp_path
+):
+    root = tmp_path / "sharded"
+    root.mkdir()
+    names = sorted(tensors)
+    shards = {"model-00001-of-00002.safetensors": names[:3]}
+    shards["model-00002-of-00002.safetensors"] = names[3:]
+    for shard, members in shards.items():
+        save_file({name: tensors[name] for name in members}, root / shard)
+    index = {
+        "metadata": {"total_size": sum(array.nbytes for array in tensors.values())},
+        "weight_map": {name: shard for shard, members in shards.items() for name in members},
+    }
+    (root / "model.safetensors.index.json").write_text(json.dumps(index))
+    client = new_client(any_registry)
+    client.push(root, model_id, "v1")
+    out = tmp_path / "out"
+    client.get(model_id, "v1", layers="decoder", output=out)
+    assert sorted(contents(out)) == [
+        "model-00001-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ]
+    found = json.loads((out / "model.safetensors.index.json").read_bytes())
+    assert sorted(found["weight_map"]) == ["decoder.bias", "decoder.weight"]
+    size = tensors["decoder.bias"].nbytes + tensors["decoder.weight"].nbytes
+    assert found["metadata"]["total_size"] == size
+    assert sorted(load_file(out / "model-00001-of-00002.safetensors")) == sorted(
+        found["weight_map"]
+    )
+    assert client.verify(out).ok
+
+
+def test_nothing_is_written_through_links(registry_server, new_client, folder, model_id, tmp_path):
+    client = new_client(registry_server)
+    client.push(folder, model_id, "v1")
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    out.mkdir()
+    elsewhere.mkdir()
+    (out / "tokenizer").symlink_to(elsewhere)
+    with pytest.raises(PathRefused, match="link"):
+        client.get(model_id, "v1", output=out)
+    assert list(elsewhere.iterdir()) == []
+    (out / "tokenizer").unlink()
+    (elsewhere / "precious").write_text("kept")
+    (out / "config.json").symlink_to(elsewhere / "precious")
+    client.get(model_id, "v1", output=out)
+    assert (elsewhere / "precious").read_text() == "kept"
+    assert contents(out) == contents(folder)
+
+
+def test_an_output_that_cannot_be_written_is_said(
+    registry_server, new_client, folder, model_id, tmp_path
+):
+    client = new_client(registry_server)
+    client.push(folder, model_id, "v1")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(PathRefused, match="not a directory"):
+        client.get(model_id, "v1", output=tmp_path / "file" / "out")
+    (tmp_path / "out" / "config.json").mkdir(parents=True)
+    with pytest.raises(PathRefused, match="directory where a file is to be"):
+        client.get(model_id, "v1", output=tmp_path / "out")

@@ -37,7 +37,6 @@ def proxy(registry_server, new_client, weights, model_id):
 @pytest.fixture
 def client(proxy, registry_server, new_client) -> Registry:
     client = new_client(registry_server, endpoint=proxy.endpoint)
-    client.api.policy = QUICK
     client.api.session.policy = QUICK
     return client
 
