@@ -1,0 +1,66 @@
+"""kill -9 of the registry and of Envoy: nothing is lost on the stable version."""
+
+import os
+import signal
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+
+from tests.registry_api.routing.conftest import Served
+from tests.services.envoy import converge
+from tests.services.load import Load
+
+AWAY_S = 6.0
+TTL_S = 4
+
+
+def test_the_registry_may_be_away(served: Served) -> None:
+    stack = served.stack
+    with Load(stack.gateway_port, served.path) as load:
+        converge(lambda: load.total > 100)
+        silent = served.stable[0]
+        stack.stop_beating(silent)
+        stack.beat(served.model_id, silent, ttl_s=TTL_S)
+        for port in stack.api_ports:
+            stack.kill_api(port)
+        time.sleep(AWAY_S)
+        came_back = datetime.now(UTC)
+        for port in stack.api_ports:
+            stack.start_api(port)
+        served.move(2000)
+        converge(lambda: load.answers[200, "v2.4"] > 10)
+        converge(lambda: _gone_at(served, silent.address), timeout_s=60)
+    gone_at = _gone_at(served, silent.address)
+    assert gone_at is not None
+    assert (gone_at - came_back).total_seconds() >= 2 * TTL_S
+    assert load.lost == {}
+
+
+def test_envoy_comes_back_by_itself(served: Served) -> None:
+    stack = served.stack
+    assert stack.gateway_process is not None
+    with Load(stack.gateway_port, served.path, connections=4) as load:
+        converge(lambda: load.total > 100)
+        os.kill(_child(stack.gateway_process), signal.SIGKILL)
+        converge(lambda: load.broken >= load.connections)
+        before = load.answers[200, "v2.3"]
+        converge(lambda: load.answers[200, "v2.3"] > before + 200, timeout_s=60)
+    assert [key for key in load.answers if key[0] not in (200, 404)] == []
+    served.move(10_000)
+    assert served.get().json()["version"] == "v2.4"
+
+
+def _child(process: subprocess.Popen[bytes]) -> int:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return int(children.read_text().split()[0])
+
+
+def _gone_at(served: Served, address: str) -> datetime | None:
+    with psycopg.connect(served.stack.database) as connection:
+        found = connection.execute(
+            "SELECT gone_at FROM endpoint WHERE address = %s", [address]
+        ).fetchone()
+    return found[0] if found else None
