@@ -45,7 +45,7 @@ def start_edge(folder: Path, origin: str) -> tuple[Server, dict[str, str]]:
     told = {
         "--origin": origin,
         "--data-dir": str(folder),
-        "--listen": f"127.0.0.1:{port} backlog=4096",
+        "--listen": f"127.0.0.1:{port}",
         "--access-log": str(folder / "access.log"),
         "--min-free": "1m",
         "--include": f"{folder}/edge.d/*.conf",
