@@ -31,5 +31,5 @@ def test_the_service_keeps_to_the_interface(service: Service, tmp_path: Path) ->
     command += ["--phases", "coverage,fuzzing", "--max-examples", "5", "--seed", "1"]
     command += ["--checks", "all", "--exclude-checks", "positive_data_acceptance,use_after_free"]
     command += ["--generation-database", "none", "--no-color", "--request-timeout", "120"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]

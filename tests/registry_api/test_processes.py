@@ -1,0 +1,121 @@
+"""API and worker as processes of a team: killed at any moment, another goes on."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import httpx
+from sqlalchemy import Engine, text
+
+from registry_api.settings import Settings
+from tests.registry_api.conftest import begin_manifest, make_manifest, send, sha256, wait_until
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    return {
+        **os.environ,
+        "AI_MODEL_DATABASE_URL": settings.database_url,
+        "AI_MODEL_LOCAL_PATH": str(settings.local_path),
+        "AI_MODEL_VERIFY_INLINE_BYTES": str(2**40),
+    }
+
+
+def run(settings: Settings, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "registry_api", *arguments]
+    return subprocess.Popen(
+        command,
+        env=environment(settings),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextmanager
+def api_process(settings: Settings, token: str) -> Iterator[tuple[subprocess.Popen, httpx.Client]]:
+    process = run(settings, "api", "--port", "0")
+    try:
+        for line in process.stderr:
+            if found := re.search(r"running on (http://\S+)", line):
+                break
+        reader = threading.Thread(target=process.stderr.read)
+        reader.start()
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=found[1], headers=headers, timeout=60) as client:
+            yield process, client
+    finally:
+        process.kill()
+        reader.join()
+        process.communicate()
+
+
+def test_kill_9_while_verifying(settings: Settings, engine: Engine) -> None:
+    made = run(settings, "create-token", "--role", "writer")
+    token = made.communicate(timeout=60)[0].strip()
+    assert token.startswith("aim_")
+    data = os.urandom(1024 * 1024) * 256
+    manifest = make_manifest({"m": data})
+
+    def state() -> str | None:
+        with engine.connect() as connection:
+            return connection.scalar(text("SELECT state FROM push"))
+
+    with api_process(settings, token) as (process, api):
+        begun = begin_manifest(api, "net", "v1", {}, manifest=manifest).json()
+        chunks = len(manifest.files[0].chunks)
+        contents = [{"path": "m", "first_chunk": 0, "last_chunk": chunks}]
+        upload = {"digest": sha256(data), "size": len(data), "contents": contents}
+        send(api, begun, [upload], {sha256(data): data})
+
+        def finish() -> None:
+            with suppress(httpx.HTTPError):
+                api.post(f"/v1/pushes/{begun['push_id']}/finish")
+
+        finishing = threading.Thread(target=finish)
+        finishing.start()
+        wait_until(lambda: state() != "open", "verifying")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        finishing.join()
+    assert state() == "verifying"
+
+    worker = run(settings, "worker")
+    try:
+        with api_process(settings, token) as (_, api):
+            assert api.get("/v1/models/net").status_code in (200, 404)
+            wait_until(lambda: state() != "verifying", "the worker taking over")
+            info = api.get(f"/v1/pushes/{begun['push_id']}").json()
+            assert (info["state"], info["created"]) == ("ready", True)
+            last = api.get("/v1/models/net/versions/v1/files/m", headers={"Range": "bytes=-9"})
+            assert last.content == data[-9:]
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        _, errors = worker.communicate(timeout=60)
+    assert worker.returncode == 0, errors
+
+
+def test_expired_pushes_are_swept(settings: Settings, engine: Engine) -> None:
+    from registry_api.parts import open_parts
+    from registry_api.push.sweep import drop_expired
+    from tests.registry_api.conftest import serving
+
+    with serving(settings.model_copy(update={"push_expires_s": 1})) as service:
+        api = service.client()
+        data = b"expires"
+        begun = begin_manifest(api, "net", "v1", {"m": data}).json()
+        contents = [{"path": "m", "first_chunk": 0, "last_chunk": 1}]
+        upload = {"digest": sha256(data), "size": len(data), "contents": contents}
+        send(api, begun, [upload], {sha256(data): data})
+        parts = open_parts(settings)
+        assert drop_expired(parts) == 0
+        time.sleep(1.2)
+        assert drop_expired(parts) == 1
+        parts.close()
+        assert api.get(f"/v1/pushes/{begun['push_id']}").status_code == 404
+        assert [p for p in settings.local_path.rglob("*") if p.is_file()] == []
