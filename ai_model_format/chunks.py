@@ -12,6 +12,13 @@ from itertools import pairwise
 from ai_model_format.byte_range import ByteRange
 from ai_model_format.manifest import MAX_CHUNK_SIZE
 
+WORTH_SHARING = 0.01
+"""Share of a file's bytes that must be stored elsewhere before only the rest is sent.
+
+Below it the whole file goes as one object that any S3 tool can fetch, which is
+worth one percent of sending.
+"""
+
 
 def plan_chunks(size: int, borders: Iterable[ByteRange]) -> list[ByteRange]:
     """Cut a file of ``size`` bytes into chunks at every start and end in ``borders``.

@@ -1,14 +1,16 @@
 """Which objects a push sends. Pure.
 
-A file of which nothing is known goes as one object under the file's own digest, so
-that plain S3 tools can fetch and check it. What is missing of other files is packed
-into few new objects, whose digests are not known before their bytes were read.
+A file of which nothing is known, nor sent with the file before it, goes as one object
+under the file's own digest, so that plain S3 tools can fetch and check it. What is
+missing of other files is packed into few new objects, whose digests are not known
+before their bytes were read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ai_model_format.byte_range import ByteRange
+from ai_model_format.chunks import WORTH_SHARING
 from ai_model_format.digest import Digest
 from ai_model_format.manifest import File, Manifest
 
@@ -79,16 +81,24 @@ def plan_objects(
     files = {file.path: file for file in manifest.files}
     if unknown := missing.keys() - files.keys():
         raise ValueError(f"files that were not offered are missing: {sorted(unknown)[:3]}")
-    whole: dict[Digest, PlannedObject] = {}
+    whole: list[PlannedObject] = []
     loose: list[Content] = []
+    sent: set[Digest] = set()
     for file in manifest.files:
         indices = _indices(file, missing.get(file.path, ()))
-        if indices and len(indices) == len(file.chunks):
+        if indices and len(indices) == len(file.chunks) and not _worth_cutting(file, sent):
             everything = Content(file.path, 0, len(file.chunks), ByteRange(0, file.size))
-            whole.setdefault(file.sha256, PlannedObject((everything,), file.sha256))
+            whole.append(PlannedObject((everything,), file.sha256))
+            sent.update(chunk.digest for chunk in file.chunks)
         else:
             loose += [_content(file, first, last) for first, last in _runs(indices)]
-    return [*whole.values(), *_pack(loose, files, _digests(whole.values(), files))]
+    return [*whole, *_pack(loose, files, sent)]
+
+
+def _worth_cutting(file: File, sent: set[Digest]) -> bool:
+    """Say whether enough of a file goes with other files of the same push."""
+    shared = sum(chunk.size for chunk in file.chunks if chunk.digest in sent)
+    return shared >= file.size * WORTH_SHARING
 
 
 def _pack(
@@ -147,15 +157,6 @@ def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
 def _content(file: File, first: int, last: int) -> Content:
     starts = file.chunk_starts
     return Content(file.path, first, last, ByteRange(starts[first], starts[last]))
-
-
-def _digests(objects: Iterable[PlannedObject], files: Mapping[str, File]) -> set[Digest]:
-    return {
-        chunk.digest
-        for planned in objects
-        for content in planned.contents
-        for chunk in files[content.path].chunks
-    }
 
 
 def _only_digest(contents: Sequence[Content], files: Mapping[str, File]) -> Digest | None:

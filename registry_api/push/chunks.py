@@ -5,16 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ai_model_format.byte_range import ByteRange
+from ai_model_format.chunks import WORTH_SHARING
 from ai_model_format.digest import Digest
 from ai_model_format.manifest import Chunk, File, Manifest
 from ai_model_format.wire import MissingChunks
-
-WORTH_SHARING = 0.01
-"""Share of a file that must be known before only the rest is asked for.
-
-Below it the whole file is sent again: it then lies in one object that any S3
-tool can fetch, which is worth one percent of sending.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,9 +56,22 @@ def test_a_file_of_which_nothing_is_known_goes_under_its_own_digest(push):
     manifest, missing, _, _ = push
     objects = plan_objects(manifest, missing)
     whole = {p.digest for p in objects if p.digest is not None}
+    before: set[str] = set()
     for file in manifest.files:
-        if file.chunks and len(missing[file.path]) == len(file.chunks):
+        digests = {chunk.digest for chunk in file.chunks}
+        if file.chunks and len(missing[file.path]) == len(file.chunks) and not digests & before:
             assert file.sha256 in whole
+        before |= digests
+
+
+def test_tensors_that_stand_in_two_files_are_sent_once():
+    tensors = [b"a" * 50, b"b" * 50]
+    first = make_file("model.bin", [b"zip", *tensors])
+    second = make_file("model.safetensors", [b"header", *tensors])
+    objects = plan_objects(
+        Manifest((first, second)), {"model.bin": [(0, 3)], "model.safetensors": [(0, 3)]}
+    )
+    assert [planned.size for planned in objects] == [first.size, len(b"header")]
 
 
 @given(pushes())
