@@ -16,7 +16,7 @@ SECTIONS = {
     "Move weights": ("push", "get", "verify"),
     "Look": ("ls", "show", "layers", "diff"),
     "Name": ("alias", "yank"),
-    "Move traffic": ("route", "rollout", "nodes", "gateway"),
+    "Move traffic": ("route", "rollout", "nodes", "gateway", "watch"),
     "Access": ("login", "whoami", "token"),
     "Run": ("serve", "completion"),
 }
