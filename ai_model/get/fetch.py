@@ -33,9 +33,6 @@ from ai_model_format.byte_range import ByteRange, parse_content_range
 from ai_model_format.digest import digest_from_raw
 
 BUFFER_SIZE = 1024 * 1024
-EDGE_FAILURES = 3
-"""Failures in a row after which an edge is passed by; fewer, and a busy edge would send a whole
-herd of clients to the origin it is there to spare."""
 _TIMEOUT = httpx.Timeout(connect=15.0, read=20.0, write=20.0, pool=60.0)
 _URL_REFUSED = frozenset({401, 403, 404, 410})
 _REFETCH = {"cache-control": "no-cache"}
