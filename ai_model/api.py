@@ -4,6 +4,8 @@ Problem documents become the exceptions of ``errors``. Must not decide anything:
 what to call when is for the packages of the verbs.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self, TypeVar
@@ -19,7 +21,7 @@ from ai_model.session import RequestCounter, Session, read_answer
 from ai_model_format import names, wire
 
 PAGE_SIZE = 200
-Body = TypeVar("Body", bound=wire.Request)
+Body = TypeVar("Body", bound="wire.Request")
 
 
 class Api:
