@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
-from registry_api.db.session import open_engine
+from registry_api.db.session import open_engine, open_unpooled_engine
 from registry_api.get.edge import Edge
 from registry_api.settings import Settings
 from registry_api.signing import UrlSigner, load_signer
@@ -18,11 +18,14 @@ from storage.settings import LocalSettings, S3Settings
 class Parts:
     """What services need: settings, Postgres, the object store, a key to sign with, edges.
 
+    ``lock_engine`` opens a new connection each time, for locks that are held while bytes are
+    read: from the pool, they could take what those who hold them need to go on.
     ``stopping`` is set when the process is told to end, so that long work leaves off.
     """
 
     settings: Settings
     engine: Engine
+    lock_engine: Engine
     store: ObjectStore
     signer: UrlSigner
     edges: tuple[Edge, ...] = ()
@@ -42,7 +45,8 @@ def open_parts(settings: Settings) -> Parts:
     edges = edges_of(settings)
     engine = open_engine(settings.database_url, pool_size=settings.database_pool_size)
     store = open_store(store_settings(settings))
-    return Parts(settings, engine, store, load_signer(engine), edges)
+    lock_engine = open_unpooled_engine(settings.database_url)
+    return Parts(settings, engine, lock_engine, store, load_signer(engine), edges)
 
 
 def edges_of(settings: Settings) -> tuple[Edge, ...]:

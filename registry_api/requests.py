@@ -117,21 +117,30 @@ DbSession = Annotated[Session, Depends(get_session, scope="function")]
 bearer = HTTPBearer(auto_error=False, description="A token, made by `ai-model token create`")
 
 
-def get_caller(
+async def get_caller(
+    request: Request,
     parts: PartsOf,
-    session: DbSession,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
 ) -> Caller:
     """Return who sends the request.
+
+    In a transaction of its own: a handler that waits or reads for long must not keep a
+    connection to Postgres meanwhile.
 
     Raises:
         Unauthenticated: no token where one is needed, or one that is not valid.
     """
     if credentials is not None:
-        return find_caller(session, credentials.credentials)
+        async with request.app.state.turns:
+            return await run_in_threadpool(_authenticate, parts, credentials.credentials)
     if parts.settings.anonymous_read:
         return ANONYMOUS
     raise Unauthenticated("send a token: Authorization: Bearer <token>")
+
+
+def _authenticate(parts: Parts, secret: str) -> Caller:
+    with transaction(parts.engine) as session:
+        return find_caller(session, secret)
 
 
 AnyCaller = Annotated[Caller, Depends(get_caller)]

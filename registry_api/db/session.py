@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 SEARCH_PATH = "public,jobs"
 """Ours, then the job queue's: procrastinate's tables live in a schema of their own."""
+_CONNECT_ARGS = {"options": f"-c search_path={SEARCH_PATH} -c timezone=UTC"}
 
 
 def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
@@ -18,7 +19,15 @@ def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_pre_ping=True,
-        connect_args={"options": f"-c search_path={SEARCH_PATH} -c timezone=UTC"},
+        connect_args=_CONNECT_ARGS,
+    )
+
+
+def open_unpooled_engine(database_url: str) -> Engine:
+    """Return what opens a connection for each use, that closes after it."""
+    url = make_url(database_url).set(drivername="postgresql+psycopg")
+    return create_engine(
+        url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=_CONNECT_ARGS
     )
 
 

@@ -224,8 +224,7 @@ def _load(parts: Parts, push_id: uuid.UUID) -> Work | None:
 def _only_here(parts: Parts, push_id: uuid.UUID) -> Iterator[bool]:
     """Hold the right to verify a push, on a connection of its own."""
     key = int.from_bytes(push_id.bytes[:8], "big", signed=True)
-    engine = parts.engine.execution_options(isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
+    with parts.lock_engine.connect() as connection:
         query = text("SELECT pg_try_advisory_lock(:key)")
         is_mine = bool(connection.scalar(query, {"key": key}))
         try:
