@@ -203,6 +203,42 @@ def history(invocation: Invocation, model_id: str, limit: int) -> None:
     invocation.answer({"revisions": revisions}, table(head, rows))
 
 
+@command.command("export")
+@options.model_id
+@click.option(
+    "--format",
+    "target",
+    required=True,
+    type=click.Choice(["nginx", "haproxy", "traefik", "gateway-api", "istio"]),
+)
+@click.option("--user-header", default="x-user-id", show_default=True)
+@options.common_options
+@click.pass_obj
+def export(invocation: Invocation, model_id: str, target: str, user_header: str) -> None:
+    """Write the split of this moment for another gateway.
+
+    \b
+    Examples:
+      ai-model route export --model-id resnet50 --format nginx >models.conf
+    """
+    from ai_model.errors import UsageError  # lazy: --help needs none of it
+    from ai_model.routing.api import TrafficApi
+    from ai_model.routing.export import export_route
+
+    with invocation.registry() as registry:
+        api = TrafficApi(registry.api)
+        route, endpoints = api.route(model_id), api.endpoints(model_id)
+    if not route.shares:
+        raise UsageError(f"Model {model_id} has no route yet.")
+    try:
+        written = export_route(route, endpoints, target=target, user_header=user_header)
+    except ValueError as error:
+        raise UsageError(f"{error}.") from error
+    invocation.answer(
+        {"format": target, "revision": route.revision, "text": written}, written.splitlines()
+    )
+
+
 def _shares(traffic: Sequence[str], versions: Sequence[str]) -> dict[str, int]:
     """Pair shares with versions.
 
