@@ -47,6 +47,8 @@ STATEMENTS = (
 )
 SEQUENCES = ("model", "object", "version")
 STEP = 20_000
+PUSHED_FROM = 10**9
+"""Ids of what is really pushed start behind those of rows that are made here."""
 
 
 def fill(connection: psycopg.Connection, first: int, last: int, chunks: int) -> None:
@@ -60,7 +62,8 @@ def fill(connection: psycopg.Connection, first: int, last: int, chunks: int) -> 
         connection.commit()
     for table in SEQUENCES:
         connection.execute(
-            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
+            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'),"
+            f" (SELECT greatest({PUSHED_FROM}, max(id)) FROM {table}))"
         )
     connection.commit()
     connection.autocommit = True

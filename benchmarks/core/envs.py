@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +27,26 @@ class Envs:
         folder, stamp = self.root / name, self.root / f"{name}.stamp"
         if not (stamp.exists() and stamp.read_text() == "\n".join(packages)):
             _say(f"installing {' '.join(packages)}")
-            shutil.rmtree(folder, ignore_errors=True)
-            self.root.mkdir(parents=True, exist_ok=True)
-            for step in _steps(folder, packages):
-                _checked(step)
+            _make(folder)
+            _install(folder, *packages)
             stamp.write_text("\n".join(packages))
+        return folder / "bin"
+
+    def ensure_own(self, checkout: Path) -> Path:
+        """Return the ``bin`` of an environment that holds this checkout's client as users get it.
+
+        The development environment would not do: what else lies there is imported too.
+
+        Raises:
+            PeerUnavailable: it does not install.
+        """
+        _say("installing this checkout")
+        folder = self.root / "ai-model"
+        with tempfile.TemporaryDirectory() as copy:
+            # a copy, since building leaves files behind, and finds those of earlier builds
+            source = Path(shutil.copytree(checkout, f"{copy}/ai-model", ignore=_UNBUILT))
+            _make(folder)
+            _install(folder, str(source))
         return folder / "bin"
 
     def version(self, name: str, package: str) -> str:
@@ -53,17 +69,28 @@ def program(name: str, *, debian: str) -> Path:
     return Path(shutil.which(name) or name)
 
 
-def _steps(folder: Path, packages: tuple[str, ...]) -> list[tuple[str, ...]]:
-    uv, python = Path(sys.executable).with_name("uv"), str(folder / "bin" / "python")
-    if uv.exists():  # the same result, in a fifth of the time
-        return [
-            (str(uv), "venv", "--quiet", "--python", sys.executable, str(folder)),
-            (str(uv), "pip", "install", "--quiet", "--python", python, *packages),
-        ]
-    return [
-        (sys.executable, "-m", "venv", str(folder)),
-        (python, "-m", "pip", "install", "--quiet", *packages),
-    ]
+_UNBUILT = shutil.ignore_patterns(".*", "__pycache__", "build", "*.egg-info", "tests", "docs")
+
+
+def _make(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if _uv().exists():
+        _checked((str(_uv()), "venv", "--quiet", "--python", sys.executable, str(folder)))
+    else:
+        _checked((sys.executable, "-m", "venv", str(folder)))
+
+
+def _install(folder: Path, *what: str) -> None:
+    python = str(folder / "bin" / "python")
+    if _uv().exists():  # the same result, in a fifth of the time
+        _checked((str(_uv()), "pip", "install", "--quiet", "--python", python, *what))
+    else:
+        _checked((python, "-m", "pip", "install", "--quiet", *what))
+
+
+def _uv() -> Path:
+    return Path(sys.executable).with_name("uv")
 
 
 def _checked(argv: tuple[str, ...]) -> None:

@@ -106,6 +106,11 @@ class Stage:
         return sum(server.cpu_s() for server in self.servers)
 
     @cached_property
+    def own_bin(self) -> Path:
+        """The ``bin`` of an environment with our client alone, as ``pip install .`` gives it."""
+        return self.envs.ensure_own(ROOT)
+
+    @cached_property
     def store(self) -> Store:
         """The S3 that all peers share."""
         server, store = seaweedfs.start(self.scratch / "store")

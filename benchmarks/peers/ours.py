@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.core.processes import Usage, run
 from benchmarks.peers.interface import Command, Peer
-from benchmarks.services.registry import PROGRAM, start
+from benchmarks.services.registry import start
 
 MODEL = "bench/model"
 
@@ -27,9 +27,14 @@ class AiModel(Peer):
         self.settings = self.registry.clients
         self.stocked: set[str] = set()
 
+    @property
+    def program(self) -> str:
+        """The command."""
+        return str(self.stage.own_bin / "ai-model")
+
     def version(self) -> str:
         """Return the version of the program."""
-        said = run([Command((PROGRAM, "--version"))], self.stage.home).output
+        said = run([Command((self.program, "--version"))], self.stage.home).output
         return said.split()[-1]
 
     def push(self, source: Path, name: str) -> list[Command]:
@@ -58,7 +63,7 @@ class AiModel(Peer):
         """Return a command of ours."""
         cache = cache or self.stage.folder("our-cache")
         env = {**self.settings, **self.store.env, "AI_MODEL_CACHE": str(cache)}
-        return Command((PROGRAM, *argv), env)
+        return Command((self.program, *argv), env)
 
 
 def answer(usage: Usage) -> dict[str, Any]:

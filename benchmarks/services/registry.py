@@ -8,7 +8,6 @@ from pathlib import Path
 from benchmarks.core.processes import Command, Server, free_ports, listening, run
 from benchmarks.core.s3 import REGION, Store
 
-PROGRAM = str(Path(sys.executable).with_name("ai-model"))
 ROOT = Path(__file__).parents[2]
 POSTGRES = Path(__file__).with_name("postgres.py")
 

@@ -2,14 +2,13 @@
 
 import json
 import statistics
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.core.processes import Command, CommandFailed, run
 from benchmarks.core.report import MIB, Report, at_most
-from benchmarks.core.stage import ROOT, Stage
+from benchmarks.core.stage import Stage
 from benchmarks.peers.ours import MODEL, AiModel
 from benchmarks.work.contest import engaged
 
@@ -61,8 +60,12 @@ def _by_clients(
 ) -> tuple[list[float], list[str], float]:
     size = str(source.stat().st_size)
     told = (str(count), str(AT_ONCE), MODEL, "hundred", str(stage.target("busy")), size)
-    env = {**peer.settings, "PYTHONPATH": str(ROOT)}
-    said = json.loads(run([Command((sys.executable, str(SCRIPT), *told), env)], stage.home).output)
+    said = json.loads(
+        run(
+            [Command((str(stage.own_bin / "python"), str(SCRIPT), *told), peer.settings)],
+            stage.home,
+        ).output
+    )
     failures = [problem for _, problem in said["done"] if problem]
     return [seconds for seconds, _ in said["done"]], failures, said["elapsed_s"]
 

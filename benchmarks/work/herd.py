@@ -15,7 +15,7 @@ from benchmarks.core.report import GIB, MIB, Report, at_most
 from benchmarks.core.stage import ROOT, Stage, say
 from benchmarks.peers.ours import MODEL
 from benchmarks.services import edge as edges
-from benchmarks.services.registry import PROGRAM, start
+from benchmarks.services.registry import start
 
 CLIENTS = 100
 PROCESSES = 4
@@ -116,7 +116,8 @@ def _registry(
 def _push(stage: Stage, source: Path, env: dict[str, str]) -> None:
     told = ("push", str(source), "--model-id", MODEL, "--version", VERSION, "--json")
     cache = str(stage.folder("herd-cache"))
-    run([Command((PROGRAM, *told), {**env, "AI_MODEL_CACHE": cache})], stage.home)
+    program = str(stage.own_bin / "ai-model")
+    run([Command((program, *told), {**env, "AI_MODEL_CACHE": cache})], stage.home)
 
 
 def _ideal_s(stage: Stage, env: dict[str, str], size: int) -> float:

@@ -112,7 +112,7 @@ def _alone(peer: Behind, before: list[dict]) -> Command:
         for request in before
     ]
     script = str(HERE / "clients/requests_alone.py")
-    return Command((sys.executable, script, json.dumps(wanted)))
+    return Command((str(peer.stage.own_bin / "python"), script, json.dumps(wanted)))
 
 
 def _short(path: str) -> str:

@@ -1,13 +1,12 @@
 """A model of 90,000 tensors and 1 TB: indexed and planned, in seconds and little memory."""
 
 import json
-import sys
 from pathlib import Path
 
 from benchmarks.core.models import header
 from benchmarks.core.processes import Command, run
 from benchmarks.core.report import MIB, Report, at_most
-from benchmarks.core.stage import ROOT, Stage
+from benchmarks.core.stage import Stage
 
 TENSORS = 90_000
 BYTES = 10**12
@@ -22,7 +21,7 @@ def measure(stage: Stage) -> Report:
     """Plan it in a process of its own and look at each step."""
     path = write_sparse(stage.folder("sparse") / "model.safetensors")
     a_tenth = f"model.layers.[0-{BLOCKS // 10 - 1}]"
-    command = Command((sys.executable, str(SCRIPT), str(path), a_tenth), {"PYTHONPATH": str(ROOT)})
+    command = Command((str(stage.own_bin / "python"), str(SCRIPT), str(path), a_tenth))
     usage = run([command], stage.home)
     said = json.loads(usage.output)
     report = Report("sparse-model", f"{TENSORS:,} tensors in a sparse file of 1 TB")

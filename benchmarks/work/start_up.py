@@ -1,12 +1,9 @@
 """How quickly the command starts, beside importing what it is made of."""
 
-import sys
-
 from benchmarks.core.processes import Command
 from benchmarks.core.report import Report, at_most
 from benchmarks.core.rounds import Contender, Outcome, alternate
 from benchmarks.core.stage import Stage
-from benchmarks.services.registry import PROGRAM
 
 ROUNDS = 15
 TIMES = 3
@@ -15,8 +12,8 @@ TIMES = 3
 def measure(stage: Stage) -> Report:
     """Start both in turns, so that both see the same machine."""
     asked = {
-        "ai-model --help": (PROGRAM, "--help"),
-        "import click, httpx": (sys.executable, "-c", "import click, httpx"),
+        "ai-model --help": (str(stage.own_bin / "ai-model"), "--help"),
+        "import click, httpx": (str(stage.own_bin / "python"), "-c", "import click, httpx"),
     }
     report = Report("start-up", "how quickly the command starts")
     contenders = [
