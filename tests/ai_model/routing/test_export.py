@@ -52,9 +52,8 @@ def test_nginx_takes_it(tmp_path: Path) -> None:
     config = tmp_path / "nginx.conf"
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     places = "".join(f"{kind}_temp_path {tmp_path}/{kind};" for kind in kinds)
-    config.write_text(
-        f"pid {tmp_path}/pid; error_log stderr; events {{}} http {{ {places} access_log off;\n{text}}}"
-    )
+    http = f"http {{ {places} access_log off;\n{text}}}"
+    config.write_text(f"pid {tmp_path}/pid; error_log stderr; events {{}} {http}")
     command = [str(find_nginx()), "-t", "-p", str(tmp_path), "-c", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
