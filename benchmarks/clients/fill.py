@@ -24,9 +24,13 @@ STATEMENTS = (
     """INSERT INTO version (id, model_id, name, manifest_digest, size, stored_bytes, metadata,
         created_by) OVERRIDING SYSTEM VALUE
     SELECT v, (v - 1) / %(per)s + 1, 'v' || v, sha256(('manifest' || v)::bytea), 1600000, 1600000,
-        jsonb_build_object('params', jsonb_build_object('lr', v %% 7 * 0.001, 'epochs', v %% 50),
+        jsonb_build_object(
+            'parameters', jsonb_build_object('lr', v %% 7 * 0.001, 'epochs', v %% 50),
             'metrics', jsonb_build_object('accuracy', v %% 1000 / 1000.0),
-            'dataset', jsonb_build_object('id', 'corpus-' || v %% 40, 'version', 'd' || v %% 9)),
+            'dataset', jsonb_build_object('id', 'corpus-' || v %% 40, 'version', 'd' || v %% 9),
+            'parents', jsonb_build_array(jsonb_build_object('version', 'v' || greatest(1, v - 1),
+                'model_id', 'team-' || ((v - 1) / %(per)s + 1) %% 20 || '/model-'
+                    || (v - 1) / %(per)s + 1))),
         'bench'
     FROM generate_series(%(first)s, %(last)s) v""",
     """INSERT INTO file (version_id, position, path, size, sha256, media_type, format,

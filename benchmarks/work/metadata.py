@@ -13,11 +13,13 @@ from benchmarks.work.busy_day import percentile
 from benchmarks.work.contest import engaged
 
 CLIENTS = Path(__file__).parents[1] / "clients"
-GROWTH = (500, 2000, 10_000)
+GROWTH = (500, 10_000)
 GROWTH_FULL = (2000, 20_000, 200_000)
 CHUNKS_EACH = 100
 """So that 200,000 versions have 20 million chunks."""
 PER_MODEL = 200
+NOT_BUILT = ("find", "lineage")
+"""What the bars ask of the API and it does not answer yet: shown as not measured."""
 SECONDS = 4.0
 CONNECTIONS = 4
 
@@ -60,8 +62,6 @@ def _ask_all(stage: Stage, peer: AiModel, versions: int) -> dict[str, dict[str, 
         "resolve alias": [f"{_model(m)}/versions/production" for m in models],
         "list models": ["?page_size=100", "?prefix=team-7/&page_size=100"],
         "list versions": [f"{_model(m)}/versions?page_size=100" for m in models],
-        "find": [f"{_model(m)}/versions?param=epochs%3D7&page_size=100" for m in models],
-        "lineage": [f"{model}/versions/v{v}/lineage" for model, v in named],
     }
     return {name: _ask(stage, peer, paths) for name, paths in questions.items()}
 
@@ -106,8 +106,8 @@ def _bars(seen: dict[str, dict[str, float]], versions: int) -> list:
             of=at,
         )
     ]
-    for question in ("list models", "list versions", "find", "lineage"):
-        answer = seen[question]
+    for question in ("list models", "list versions", *NOT_BUILT):
+        answer = seen.get(question, {"wrong": "the API has no such question yet"})
         figure = None if "wrong" in answer else answer["p99 ms"]
         bars.append(at_most(f"metadata: {question}, p99", figure, 50, of=at, unit=" ms"))
     return bars
