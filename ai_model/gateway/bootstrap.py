@@ -53,6 +53,8 @@ def bootstrap(options: GatewayOptions) -> Json:
             "listeners": [_listener(options, registry)],
             "clusters": [_registry_cluster(options, registry)],
         },
+        # Latencies are added up at each flush; rollouts are not to wait for them.
+        "stats_flush_interval": "1s",
         "stats_config": {
             "histogram_bucket_settings": [
                 {

@@ -41,9 +41,14 @@ class TrafficApi:
         self, model_id: str, request: wire.RouteRequest, *, expected: int, dry_run: bool = False
     ) -> wire.RouteInfo:
         """Split traffic anew, unless the route is no longer at revision ``expected``."""
-        path = f"{_model(model_id)}/route" + ("?dry_run=true" if dry_run else "")
-        headers = {"if-match": f'"{expected}"'}
-        return read_answer(wire.RouteInfo, self._send("PUT", path, body=request, headers=headers))
+        response = self._send(
+            "PUT",
+            f"{_model(model_id)}/route",
+            body=request,
+            headers={"if-match": f'"{expected}"'},
+            params={"dry_run": "true"} if dry_run else {},
+        )
+        return read_answer(wire.RouteInfo, response)
 
     def roll_back(
         self, model_id: str, request: wire.RollbackRequest, *, expected: int | None = None
@@ -59,8 +64,9 @@ class TrafficApi:
 
     def route_history(self, model_id: str, *, limit: int = 100) -> list[wire.RouteInfo]:
         """Return the newest revisions of a route, newest first."""
-        path = f"{_model(model_id)}/route/history?page_size={limit}"
-        return read_answer(wire.RouteHistory, self._send("GET", path)).revisions
+        path = f"{_model(model_id)}/route/history"
+        response = self._send("GET", path, params={"page_size": limit})
+        return read_answer(wire.RouteHistory, response).revisions
 
     # Gateways
 
@@ -99,6 +105,7 @@ class TrafficApi:
         *,
         body: wire.Request | None = None,
         headers: dict[str, str] | None = None,
+        params: dict[str, str | int] | None = None,
         repeatable: bool = True,
     ) -> httpx.Response:
         return self._api.session.send(
@@ -107,6 +114,7 @@ class TrafficApi:
             counter=self._api.counter,
             body=body,
             headers=headers,
+            params=params,
             repeatable=repeatable,
         )
 

@@ -106,6 +106,8 @@ def judge(rules: Rules, counted: Counted, *, elapsed_s: float) -> Verdict:
         )
     if breach := _breach(rules, counted):
         return Verdict("roll_back", breach)
+    if rules.max_p99_ms is not None and counted.p99_ms is None:
+        return Verdict("wait", "no latency was measured yet")
     if elapsed_s < rules.interval_s:
         return Verdict("wait", f"{elapsed_s:.0f} of {rules.interval_s:g} s, good so far")
     return Verdict("advance", f"good for {rules.interval_s:g} s: {_in_words(counted)}")

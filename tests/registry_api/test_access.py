@@ -1,6 +1,10 @@
 """Who may do what: tokens, roles, globs, expiry, and reads without a token."""
 
+import json
+import re
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -88,6 +92,95 @@ def test_tokens_expire_and_are_revoked(api: httpx.Client, service: Service, engi
             connection.execute(text("SELECT token.*, event.* FROM token, event")).all()
         )
     assert made["token"] not in everything
+
+
+def test_a_creation_sent_again_makes_one_token(service: Service, engine: Engine) -> None:
+    api, body = service.client("admin"), {"name": "ci", "role": "writer", "expires_in_s": 900}
+    once = {"Idempotency-Key": "7d1f-a"}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(
+            pool.map(lambda _: api.post("/v1/tokens", json=body, headers=once), range(8))
+        )
+    assert [answer.status_code for answer in answers] == [201] * 8
+    assert len({answer.json()["token"] for answer in answers}) == 1
+    made = answers[0].json()
+    client = service.anybody(Authorization=f"Bearer {made['token']}")
+    assert client.get("/v1/whoami").json()["name"] == "ci"
+    listed = api.get("/v1/tokens").json()["tokens"]
+    assert [t["token_id"] for t in listed if t["name"] == "ci"] == [made["token_id"]]
+    events = api.get("/v1/events").json()["events"]
+    assert [e["action"] for e in events if e["subject"] == made["token_id"]] == ["token.created"]
+
+    other = api.post("/v1/tokens", json={**body, "role": "admin"}, headers=once)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    for fresh in (
+        api.post("/v1/tokens", json=body, headers={"Idempotency-Key": "7d1f-b"}),
+        api.post("/v1/tokens", json=body),
+        service.client("admin").post("/v1/tokens", json=body, headers=once),
+    ):
+        assert fresh.json()["token"] != made["token"]
+    with engine.connect() as connection:
+        everything = str(
+            connection.execute(text("SELECT token.*, event.* FROM token, event")).all()
+        )
+    assert made["token"] not in everything
+
+
+def test_a_failed_commit_is_not_answered_as_a_success(api: httpx.Client, engine: Engine) -> None:
+    """The transaction ends before the answer leaves: the trigger runs at the commit itself."""
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+                " $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = 'serialization_failure'; END $$"
+            )
+        )
+        connection.execute(
+            text(
+                "CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON token DEFERRABLE"
+                " INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()"
+            )
+        )
+    answer = api.post("/v1/tokens", json={"name": "lost", "role": "reader"})
+    assert answer.status_code == 503, answer.text
+    assert "lost" not in [t["name"] for t in api.get("/v1/tokens").json()["tokens"]]
+
+
+SIGNED = {"/v1/objects/{digest}", "/v1/uploads/{upload_id}/parts/{part_number}"}
+OPEN = {"/v1/live", "/v1/ready"}
+EXAMPLES = {
+    "digest": "sha256:" + "0" * 64,
+    "upload_id": "0" * 8 + "-0000-4000-8000-" + "0" * 12,
+    "push_id": "0" * 8 + "-0000-4000-8000-" + "0" * 12,
+    "token_id": "0" * 8 + "-0000-4000-8000-" + "0" * 12,
+    "part_number": "1",
+    "model_id": "net",
+    "gateway_id": "g",
+    "address": "127.0.0.1:1",
+}
+
+
+@pytest.mark.parametrize("anonymous_read", [False, True])
+def test_every_operation_asks_who_is_there(settings: Settings, anonymous_read: bool) -> None:
+    """No operation of the interface, present or to come, is open by mistake."""
+    interface = json.loads((Path(__file__).parents[2] / "openapi.json").read_text())["paths"]
+    asked = 0
+    with serving(settings.model_copy(update={"anonymous_read": anonymous_read})) as service:
+        nobody = service.anybody()
+        for path, methods in interface.items():
+            url = re.sub(r"{(\w+)}", lambda found: EXAMPLES.get(found[1], "x"), path)
+            for method in methods.keys() & {"get", "put", "post", "patch", "delete"}:
+                answer = nobody.request(method, url, json={} if method != "get" else None)
+                if path in OPEN:
+                    assert answer.status_code == 200
+                elif path in SIGNED:
+                    assert answer.status_code in (403, 422), (method, path)
+                elif not anonymous_read:
+                    assert answer.status_code == 401, (method, path, answer.text)
+                elif method != "get":
+                    assert answer.status_code in (403, 422), (method, path, answer.text)
+                asked += 1
+    assert asked > 30
 
 
 @pytest.mark.parametrize(

@@ -88,23 +88,60 @@ def test_latest_passes_over_yanked_versions(api: httpx.Client) -> None:
     assert by_digest.json()["version"] == "v2"
 
 
-@pytest.mark.parametrize("what", ["models", "models/net/versions"])
+def test_a_yank_goes_only_over_what_the_caller_saw(api: httpx.Client) -> None:
+    push_plain(api, "net", "v1", {"a": b"1"})
+    path = "/v1/models/net/versions/v1"
+    seen = {"If-Match": api.get(path).headers["etag"]}
+    yanked = api.put(f"{path}/yank", json={"reason": "leaks labels"}, headers=seen)
+    assert yanked.status_code == 200
+    for stale in (
+        api.put(f"{path}/yank", json={"reason": "again"}, headers=seen),
+        api.delete(f"{path}/yank", headers=seen),
+    ):
+        assert (stale.status_code, stale.json()["code"]) == (412, "precondition_failed")
+    now = {"If-Match": yanked.headers["etag"]}
+    assert api.get(path).headers["etag"] == yanked.headers["etag"]
+    assert api.delete(f"{path}/yank", headers=now).json()["yank_reason"] is None
+
+
+LISTS = {
+    "models": ("models", "model_id", ["net", *(f"other-{n}" for n in range(5))]),
+    "models/net/versions": ("versions", "version", ["v4", "v3", "v2", "v1", "v0"]),
+    "models/net/aliases": ("aliases", "alias", [f"a{n}" for n in range(5)]),
+    "tokens": ("tokens", "name", ["t4", "t3", "t2", "t1", "t0", "a admin"]),
+}
+
+
+@pytest.mark.parametrize("what", ["models", "models/net/versions", "models/net/aliases", "tokens"])
 def test_pages_list_everything_once(api: httpx.Client, what: str) -> None:
     for number in range(5):
-        push_plain(api, "net", f"v{number}", {"a": b"%d" % number})
+        push_plain(api, "net", f"v{number}", {"a": b"%d" % number}, alias=f"a{number}")
         push_plain(api, f"other-{number}", "v1", {"a": b"1"})
-    key, of = ("models", "model_id") if what == "models" else ("versions", "version")
+        api.post("/v1/tokens", json={"name": f"t{number}", "role": "reader"})
+    key, of, wanted = LISTS[what]
+    assert _all_pages(api, what, key, of, size=2) == wanted
+    assert _all_pages(api, what, key, of, size=100) == wanted
+    assert api.get(f"/v1/{what}?page_token=%00bad").status_code == 422
+    assert api.get(f"/v1/{what}?page_token=bm90IG91cnM\u00e9").status_code == 422
+
+
+def test_history_pages_list_everything_once(api: httpx.Client) -> None:
+    for number in range(5):
+        push_plain(api, "net", f"v{number}", {"a": b"%d" % number}, alias="live")
+    seen = _all_pages(api, "events?model_id=net", "events", "event_id", size=3)
+    assert len(seen) == 10
+    assert seen == sorted(set(seen), reverse=True)
+
+
+def _all_pages(api: httpx.Client, what: str, key: str, of: str, *, size: int) -> list:
+    path, _, query = what.partition("?")
+    more = dict([query.split("=")]) if query else {}
     seen, token = [], None
     while True:
-        params = {"page_size": 2, **({"page_token": token} if token else {})}
-        page = api.get(f"/v1/{what}", params=params).json()
+        params = {**more, "page_size": size, **({"page_token": token} if token else {})}
+        page = api.get(f"/v1/{path}", params=params).json()
+        assert len(page[key]) <= size
         seen += [item[of] for item in page[key]]
         token = page["next_page_token"]
         if token is None:
-            break
-    assert seen == (
-        ["net", *(f"other-{n}" for n in range(5))]
-        if what == "models"
-        else ["v4", "v3", "v2", "v1", "v0"]
-    )
-    assert api.get(f"/v1/{what}?page_token=%00bad").status_code == 422
+            return seen

@@ -24,6 +24,18 @@ def test_five_percent_takes_effect_and_nothing_is_lost(served: Served) -> None:
     assert load.lost == {}
 
 
+def test_a_dry_run_changes_nothing(served: Served) -> None:
+    before = served.stack.traffic().route(served.model_id)
+    command = ("route", "--model-id", served.model_id, "--traffic", "5%", "--version", "v2.4")
+    done = served.stack.run(*command, "--dry-run")
+    assert "Nothing was changed." in done.stdout
+    assert served.stack.traffic().route(served.model_id) == before
+    too_much = (*command[:4], "60%", *command[5:], "--dry-run")
+    assert "at most 50%" in served.stack.run(*too_much, code=5).stderr
+    history = served.stack.traffic().route_history(served.model_id, limit=1)
+    assert [route.revision for route in history] == [before.revision]
+
+
 def test_five_percent_is_five_percent(served: Served) -> None:
     served.move(500)
     requests = 20_000
