@@ -92,7 +92,12 @@ def start(  # noqa: PLR0913, PLR0917 - as many as there are options
     min_requests: int,
     reason: str | None,
 ) -> None:
-    """Take the first step at once; the registry takes the others."""
+    """Take the first step at once; the registry takes the others.
+
+    \b
+    Examples:
+      ai-model rollout start --model-id resnet50 --version v2.4 --interval 10m
+    """
     from ai_model.routing.api import TrafficApi  # lazy: --help needs none of it
     from ai_model_format.traffic import WHOLE
     from ai_model_format.wire import RolloutRequest
@@ -116,7 +121,12 @@ def start(  # noqa: PLR0913, PLR0917 - as many as there are options
 @options.common_options
 @click.pass_obj
 def status(invocation: Invocation, model_id: str) -> None:
-    """Show how far it is, and why it waits or has ended."""
+    """Show how far it is, and why it waits or has ended.
+
+    \b
+    Examples:
+      ai-model rollout status --model-id resnet50
+    """
     from ai_model.routing.api import TrafficApi  # lazy: --help needs none of it
 
     with invocation.registry() as registry:
@@ -127,7 +137,9 @@ def status(invocation: Invocation, model_id: str) -> None:
 def _action(name: str, sentence: str) -> None:
     """Add a command that tells a rollout what to do."""
 
-    @command.command(name, help=sentence)
+    example = f"ai-model rollout {name} --model-id resnet50"
+
+    @command.command(name, help=f"{sentence}\n\n\b\nExamples:\n  {example}")
     @options.model_id
     @click.option("--reason", metavar="TEXT", help="Why, for the history.")
     @options.common_options

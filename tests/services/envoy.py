@@ -25,7 +25,6 @@ from ai_model.retry import RetryPolicy
 from ai_model.routing.api import TrafficApi
 from ai_model_format import wire
 from ai_model_format.digest import digest_of
-from registry_api.access import new_secret
 from registry_api.db.session import open_engine, transaction
 from registry_api.db.tables import ModelRow, TokenRow, VersionRow
 from tests.services.inference import InferenceServer
@@ -233,7 +232,7 @@ def traffic_stack(
 ) -> Iterator[TrafficStack]:
     """Two API processes and a gateway; each test adds models and servers of its own."""
     database = postgres_server.create(template=TEMPLATE)
-    secret = new_secret()
+    secret = f"aim_{os.urandom(32).hex()}"
     engine = open_engine(database, pool_size=1)
     with transaction(engine) as session:
         session.add(
