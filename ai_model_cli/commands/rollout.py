@@ -136,7 +136,6 @@ def status(invocation: Invocation, model_id: str) -> None:
 
 def _action(name: str, sentence: str) -> None:
     """Add a command that tells a rollout what to do."""
-
     example = f"ai-model rollout {name} --model-id resnet50"
 
     @command.command(name, help=f"{sentence}\n\n\b\nExamples:\n  {example}")
