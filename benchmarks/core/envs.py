@@ -32,29 +32,29 @@ class Envs:
             stamp.write_text("\n".join(packages))
         return folder / "bin"
 
-    def ensure_own(self, checkout: Path) -> Path:
-        """Return the ``bin`` of an environment that holds this checkout's client as users get it.
-
-        The development environment would not do: what else lies there is imported too.
-
-        Raises:
-            PeerUnavailable: it does not install.
-        """
-        _say("installing this checkout")
-        folder = self.root / "ai-model"
-        with tempfile.TemporaryDirectory() as copy:
-            # a copy, since building leaves files behind, and finds those of earlier builds
-            source = Path(shutil.copytree(checkout, f"{copy}/ai-model", ignore=_UNBUILT))
-            _make(folder)
-            _install(folder, str(source))
-        return folder / "bin"
-
     def version(self, name: str, package: str) -> str:
         """Return the version of an installed package, or nothing."""
         found = list(
             (self.root / name).glob(f"lib/*/site-packages/{package.replace('-', '_')}-*.dist-info")
         )
         return found[0].name.removesuffix(".dist-info").rpartition("-")[2] if found else ""
+
+
+def install_own(checkout: Path, folder: Path) -> Path:
+    """Install this checkout's client as users get it and return the environment's ``bin``.
+
+    The development environment would not do: what else lies there is imported too.
+
+    Raises:
+        PeerUnavailable: it does not install.
+    """
+    _say("installing this checkout")
+    with tempfile.TemporaryDirectory() as copy:
+        # a copy, since building leaves files behind, and finds those of earlier builds
+        source = shutil.copytree(checkout, Path(copy) / "ai-model", ignore=_UNBUILT)
+        _make(folder)
+        _install(folder, str(source))
+    return folder / "bin"
 
 
 def program(name: str, *, debian: str) -> Path:

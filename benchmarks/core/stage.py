@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.core import models
-from benchmarks.core.envs import Envs
+from benchmarks.core.envs import Envs, install_own
 from benchmarks.core.processes import Server
 from benchmarks.core.s3 import Store
 from benchmarks.services import seaweedfs
@@ -108,7 +108,7 @@ class Stage:
     @cached_property
     def own_bin(self) -> Path:
         """The ``bin`` of an environment with our client alone, as ``pip install .`` gives it."""
-        return self.envs.ensure_own(ROOT)
+        return install_own(ROOT, self.scratch / "env")
 
     @cached_property
     def store(self) -> Store:
