@@ -44,7 +44,9 @@ def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.parts = parts or open_parts(settings)
+        # Together as many as the pool has connections, its overflow included.
         app.state.turns = asyncio.Semaphore(settings.database_pool_size)
+        app.state.authentications = asyncio.Semaphore(settings.database_pool_size)
         yield
         if parts is None:
             app.state.parts.close()

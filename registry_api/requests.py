@@ -131,7 +131,9 @@ async def get_caller(
         Unauthenticated: no token where one is needed, or one that is not valid.
     """
     if credentials is not None:
-        async with request.app.state.turns:
+        # Not a turn like a session's: the session may have come first, and twenty requests that
+        # hold one turn and wait for another would wait for ever.
+        async with request.app.state.authentications:
             return await run_in_threadpool(_authenticate, parts, credentials.credentials)
     if parts.settings.anonymous_read:
         return ANONYMOUS

@@ -106,13 +106,18 @@ def test_an_edge_whose_origin_breaks_fails_nobody(
     assert origin.counts.resets > 0
 
 
-def test_more_requests_than_connections_to_postgres(database: str, tmp_path: Path) -> None:
-    options = {"store": "local", "local_path": tmp_path, "database_pool_size": 2}
+def test_more_requests_than_connections_to_postgres(
+    database: str, model: Path, tmp_path: Path
+) -> None:
+    options = {"store": "local", "local_path": tmp_path / "objects", "database_pool_size": 2}
     with running_registry(database, **options) as registry:
+        publish(registry, model, tmp_path)
         headers = {"Authorization": f"Bearer {registry.token}"}
+        version = f"{registry.url}/v1/models/{MODEL}/versions/v1"
 
-        def ask(_: int) -> int:
-            return httpx.get(f"{registry.url}/v1/whoami", headers=headers, timeout=120).status_code
+        def ask(number: int) -> int:
+            url = (version, f"{version}/layout", f"{version}/manifest")[number % 3]
+            return httpx.get(url, headers=headers, timeout=60).status_code
 
-        with ThreadPoolExecutor(80) as pool:
-            assert list(pool.map(ask, range(160))) == [200] * 160
+        with ThreadPoolExecutor(60) as pool:
+            assert list(pool.map(ask, range(120))) == [200] * 120
