@@ -43,6 +43,8 @@ class PushResult(_Result):
         bytes_total: of all files.
         bytes_sent: that went over the network in this call.
         bytes_already_there: that the registry held before this call.
+        bytes_not_sent: that this call did not have to send: those, what stands in the version
+            more than once, and what an interrupted push had sent before.
         notes: sentences for the author.
     """
 
@@ -53,6 +55,7 @@ class PushResult(_Result):
     bytes_total: int
     bytes_sent: int
     bytes_already_there: int
+    bytes_not_sent: int
     files: tuple[PushedFile, ...]
     elapsed_s: float
     notes: tuple[str, ...] = ()

@@ -197,6 +197,7 @@ def _result(end: _End, found: Scan, manifest: Manifest, *, elapsed_s: float) -> 
         bytes_total=manifest.size,
         bytes_sent=end.bytes_sent,
         bytes_already_there=manifest.size - end.bytes_missing,
+        bytes_not_sent=max(manifest.size - end.bytes_sent, 0),
         files=tuple(
             PushedFile(file.path, file.size, file.sha256, file.format) for file in manifest.files
         ),

@@ -65,6 +65,9 @@ def _lines(result: "PushResult") -> Iterator[str]:
             f"Sent {human_size(result.bytes_sent)} in {result.elapsed_s:.1f} s;"
             f" the registry held {human_size(result.bytes_already_there)} already."
         )
+        more = result.bytes_not_sent - result.bytes_already_there
+        if more > 0:
+            yield f"{human_size(more)} more stood here twice or had been sent before."
     else:
         yield f"{name} was there already with the same bytes ({what}); nothing changed."
     yield f"Manifest {result.manifest_digest}"

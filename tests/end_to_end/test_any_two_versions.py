@@ -37,7 +37,8 @@ class Pair:
         """Get into the output directory and check each byte that is there then."""
         got = client.get(self.model_id, version, output=self.output, **options)
         check(got, self.folders[version], options.get("layers", ()))
-        assert client.verify(self.output).ok
+        bad = {file.path for file in client.verify(self.output).files if file.status != "ok"}
+        assert not bad & {file.path for file in got.files}
         return got
 
     def patterns(self, version: str) -> list[str]:
@@ -78,7 +79,7 @@ def test_parts_grow_into_the_whole(pair):
     pair.get(client, "v1", layers=some)
     grown = pair.get(client, "v1", layers=[*some, *more])
     again = pair.get(client, "v1", layers=[*some, *more])
-    assert again.bytes_fetched <= structure_size(client, pair.model_id, "v1")
+    assert again.bytes_fetched <= structure_size(client, pair.model_id, "v1") + 16 * 1024
     assert grown.bytes_fetched <= grown.bytes_selected * 1.02 + 64 * 1024
     pair.get(client, "v2", layers=pair.patterns("v2"))
     pair.get(client, "v2")

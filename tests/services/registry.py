@@ -70,6 +70,17 @@ class RegistryServer:
         store = self._s3()
         store.client.put_object(Bucket=store.settings.bucket, Key=object_key(digest), Body=data)
 
+    def bytes_stored(self) -> int:
+        """Return the size of all objects, manifests among them."""
+        if self.objects_dir is not None:
+            found = (self.objects_dir / "objects").rglob("*")
+            return sum(path.stat().st_size for path in found if path.is_file())
+        store = self._s3()
+        pages = store.client.get_paginator("list_objects_v2").paginate(
+            Bucket=store.settings.bucket, Prefix="objects/"
+        )
+        return sum(item["Size"] for page in pages for item in page.get("Contents", ()))
+
     def _s3(self) -> S3ObjectStore:
         assert self.s3 is not None
         return S3ObjectStore(self.s3)
