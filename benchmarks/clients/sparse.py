@@ -62,8 +62,7 @@ def plan_get(manifest: Manifest, header: bytes, layers: str) -> int:
     """Plan a get up to its HTTP requests; return how many they are."""
     selection = make_selection(layers=layers, exclude=(), files=(), weights_only=False)
     chosen = select(manifest, selection, {})
-    sizes = {tensor.name: tensor.range.size for tensor in manifest.files[0].tensors}
-    outputs = [make_output(one, lambda _path, a, b: header[a:b], sizes) for one in chosen]
+    outputs = [make_output(one, lambda _path, a, b: header[a:b]) for one in chosen]
     file = manifest.files[0]
     layout = {file.path: runs_of(file, [(file.sha256, file.size, 0, file.size)])}
     return len(plan_requests(pieces_of(outputs), layout, connections=8))
