@@ -76,7 +76,7 @@ def test_an_s3_that_throttles_and_resets_fails_nobody(
     start_registry: Callable, origin: Throttle, model: Path, tmp_path: Path
 ) -> None:
     with start_registry() as registry:
-        origin.faults = Faults(max_concurrent=8, reset_rate=0.05, first_byte_s=0.1)
+        origin.faults = Faults(max_concurrent=2, reset_rate=0.05, first_byte_s=0.05)
         gather(registry, model, tmp_path, clients=CLIENTS)
     assert origin.counts.slow_downs > 0
     assert origin.counts.resets > 0
