@@ -1,7 +1,7 @@
 """One immutable version, resolved: what it is and what can be done with it."""
 
+import threading
 from collections.abc import Sequence
-from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,10 @@ class Version:
         self.api = api
         self.info = info
         self.cache = Cache(api.config.cache_dir)
+        # functools.cached_property has one lock for all versions in Python 3.11, and so
+        # would make threads that get different versions wait for each other's network.
+        self._manifest: Manifest | None = None
+        self._manifest_lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Version({self.info.model_id!r}, {self.info.version!r})"
@@ -56,13 +60,19 @@ class Version:
         """The files with their tensors."""
         return self.manifest.files
 
-    @cached_property
+    @property
     def manifest(self) -> Manifest:
         """The manifest, from the cache or the registry, its digest checked.
 
         Raises:
             CorruptBytes: what the registry answered is not what its digest names.
         """
+        with self._manifest_lock:
+            if self._manifest is None:
+                self._manifest = self._read_manifest()
+            return self._manifest
+
+    def _read_manifest(self) -> Manifest:
         data = self.cache.manifest(self.digest)
         if data is None:
             data = self.api.manifest(self.model_id, self.name)
