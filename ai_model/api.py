@@ -7,6 +7,7 @@ what to call when is for the packages of the verbs.
 from __future__ import annotations
 
 import copy
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self, TypeVar
 from urllib.parse import quote
@@ -22,6 +23,7 @@ from ai_model_format import names, wire
 
 PAGE_SIZE = 200
 Body = TypeVar("Body", bound="wire.Request")
+Page = TypeVar("Page", "wire.ModelPage", "wire.VersionPage", "wire.AliasList", "wire.TokenList")
 
 
 class Api:
@@ -58,17 +60,8 @@ class Api:
 
     def models(self, *, prefix: str = "") -> Iterator[wire.ModelInfo]:
         """Yield models by id."""
-        token = ""
-        while True:
-            params: dict[str, str | int] = {
-                "prefix": prefix,
-                "page_size": PAGE_SIZE,
-                "page_token": token,
-            }
-            page = read_answer(wire.ModelPage, self._get("/v1/models", params=params))
-            yield from page.models
-            if not (token := page.next_page_token or ""):
-                return
+        pages = self._pages(wire.ModelPage, "/v1/models", prefix=prefix)
+        return (model for page in pages for model in page.models)
 
     def model(self, model_id: str) -> wire.ModelInfo:
         """Return one model."""
@@ -76,14 +69,8 @@ class Api:
 
     def versions(self, model_id: str) -> Iterator[wire.VersionSummary]:
         """Yield versions, newest first."""
-        token = ""
-        while True:
-            params: dict[str, str | int] = {"page_size": PAGE_SIZE, "page_token": token}
-            response = self._get(f"{_model(model_id)}/versions", params=params)
-            page = read_answer(wire.VersionPage, response)
-            yield from page.versions
-            if not (token := page.next_page_token or ""):
-                return
+        pages = self._pages(wire.VersionPage, f"{_model(model_id)}/versions")
+        return (version for page in pages for version in page.versions)
 
     def version(self, model_id: str, ref: str) -> wire.VersionInfo:
         """Resolve a version name, alias, ``latest`` or digest."""
@@ -102,10 +89,10 @@ class Api:
 
     # Aliases
 
-    def aliases(self, model_id: str) -> list[wire.AliasInfo]:
-        """Return all aliases of a model."""
-        response = self._get(f"{_model(model_id)}/aliases")
-        return read_answer(wire.AliasList, response).aliases
+    def aliases(self, model_id: str) -> Iterator[wire.AliasInfo]:
+        """Yield aliases, by name."""
+        pages = self._pages(wire.AliasList, f"{_model(model_id)}/aliases")
+        return (alias for page in pages for alias in page.aliases)
 
     def set_alias(
         self,
@@ -185,14 +172,15 @@ class Api:
 
     # Access
 
-    def tokens(self) -> list[wire.TokenInfo]:
-        """Return all tokens without their secrets."""
-        return read_answer(wire.TokenList, self._get("/v1/tokens")).tokens
+    def tokens(self) -> Iterator[wire.TokenInfo]:
+        """Yield tokens without their secrets, newest first."""
+        pages = self._pages(wire.TokenList, "/v1/tokens")
+        return (token for page in pages for token in page.tokens)
 
     def create_token(
         self, name: str, *, role: wire.Role, models: Sequence[str], expires_in_s: int | None
     ) -> wire.TokenCreated:
-        """Make a token; not repeated, since each try would make one."""
+        """Make a token; one, however often the request has to be tried."""
         body = _body(
             wire.TokenRequest,
             name=name,
@@ -200,12 +188,22 @@ class Api:
             models=list(models),
             expires_in_s=expires_in_s,
         )
-        response = self._send("POST", "/v1/tokens", body=body, repeatable=False)
+        headers = {"idempotency-key": uuid.uuid4().hex}
+        response = self._send("POST", "/v1/tokens", body=body, headers=headers)
         return read_answer(wire.TokenCreated, response)
 
     def revoke_token(self, token_id: str) -> None:
         """End a token."""
         self._send("DELETE", f"/v1/tokens/{quote(token_id, safe='')}")
+
+    def _pages(self, kind: type[Page], path: str, **params: str) -> Iterator[Page]:
+        """Yield every page of a list."""
+        token: str | None = ""
+        while token is not None:
+            asked: dict[str, str | int] = {**params, "page_size": PAGE_SIZE, "page_token": token}
+            page = read_answer(kind, self._get(path, params=asked))
+            yield page
+            token = page.next_page_token or None
 
     def _get(
         self,
@@ -226,7 +224,6 @@ class Api:
         body: wire.Request | None = None,
         headers: dict[str, str] | None = None,
         read_timeout_s: float = 60.0,
-        repeatable: bool = True,
     ) -> httpx.Response:
         return self.session.send(
             method,
@@ -235,7 +232,6 @@ class Api:
             body=body,
             headers=headers,
             read_timeout_s=read_timeout_s,
-            repeatable=repeatable,
         )
 
 

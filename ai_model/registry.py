@@ -240,7 +240,7 @@ class Registry:
 
     def aliases(self, model_id: str) -> list[AliasInfo]:
         """Return the aliases of a model, by name."""
-        return self.api.aliases(model_id)
+        return list(self.api.aliases(model_id))
 
     def set_alias(
         self,
@@ -278,8 +278,8 @@ class Registry:
         return self.api.whoami()
 
     def tokens(self) -> list[TokenInfo]:
-        """Return all tokens, without their secrets. For admins."""
-        return self.api.tokens()
+        """Return all tokens without their secrets, newest first. For admins."""
+        return list(self.api.tokens())
 
     def create_token(
         self,

@@ -157,6 +157,12 @@ class PushNotOpen(RegistryError):
     status, code, title = 409, "push_not_open", "The push is not open"
 
 
+class IdempotencyKeyReused(RegistryError):
+    """The same ``Idempotency-Key`` came with another request before."""
+
+    status, code, title = 422, "idempotency_key_reused", "The key belongs to another request"
+
+
 class PreconditionFailed(RegistryError):
     """``If-Match`` or ``If-None-Match`` does not hold."""
 

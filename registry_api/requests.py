@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Annotated, Any, NoReturn
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request
 from fastapi.exceptions import HTTPException
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -176,6 +176,33 @@ Reader = Annotated[Caller, Depends(get_reader)]
 Writer = Annotated[Caller, Depends(get_writer)]
 AnyWriter = Annotated[Caller, Depends(get_any_writer)]
 Admin = Annotated[Caller, Depends(get_admin)]
+
+
+def get_seed(
+    request: Request,
+    parts: PartsOf,
+    credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=255,
+            pattern="^[!-~]+$",
+            description="Names this creation: sent again with the same key, it makes nothing new",
+        ),
+    ] = None,
+) -> bytes | None:
+    """Return 64 bytes that are the same whenever the caller repeats a creation.
+
+    Made of the caller's secret as well, which nobody keeps: who reads the database
+    cannot make them again. ``None`` where the caller does not name the creation.
+    """
+    if idempotency_key is None or credentials is None:
+        return None
+    return parts.signer.derive(request.url.path, credentials.credentials, idempotency_key)
+
+
+Seed = Annotated[bytes | None, Depends(get_seed)]
 
 
 def base_url(request: Request, parts: Parts) -> str:

@@ -42,9 +42,10 @@ class TokenCreated(TokenInfo):
 
 
 class TokenList(Response):
-    """All tokens."""
+    """Tokens, newest first."""
 
     tokens: list[TokenInfo]
+    next_page_token: str | None = None
 
 
 class Identity(Response):

@@ -134,9 +134,10 @@ class AliasInfo(Response):
 
 
 class AliasList(Response):
-    """All aliases of a model."""
+    """Aliases of a model, by name."""
 
     aliases: list[AliasInfo]
+    next_page_token: str | None = None
 
 
 class AliasRequest(Request):

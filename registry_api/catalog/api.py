@@ -29,7 +29,15 @@ from registry_api import __version__
 from registry_api.catalog import aliases, service, tokens
 from registry_api.get.ranges import tag_matches
 from registry_api.problems import responses
-from registry_api.requests import Admin, AnyCaller, DbSession, Reader, StrictRoute, Writer
+from registry_api.requests import (
+    Admin,
+    AnyCaller,
+    DbSession,
+    Reader,
+    Seed,
+    StrictRoute,
+    Writer,
+)
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["catalog"])
 
@@ -104,7 +112,9 @@ def get_version(
     return info
 
 
-@router.put("/models/{model_id:model_id}/versions/{ref}/yank", responses=READ)
+@router.put(
+    "/models/{model_id:model_id}/versions/{ref}/yank", responses=responses(401, 403, 404, 412, 422)
+)
 def yank_version(
     model_id: ModelId,
     ref: Ref,
@@ -112,27 +122,41 @@ def yank_version(
     response: Response,
     session: DbSession,
     caller: Writer,
+    if_match: IfMatch = None,
 ) -> VersionInfo:
     """Mark a version as not to be used; ``latest`` passes over it, its bytes stay readable."""
-    info, etag = service.yank(session, caller, model_id, ref, body.reason)
+    info, etag = service.yank(session, caller, model_id, ref, body.reason, if_match=if_match)
     response.headers["ETag"] = etag
     return info
 
 
-@router.delete("/models/{model_id:model_id}/versions/{ref}/yank", responses=READ)
+@router.delete(
+    "/models/{model_id:model_id}/versions/{ref}/yank", responses=responses(401, 403, 404, 412, 422)
+)
 def unyank_version(
-    model_id: ModelId, ref: Ref, response: Response, session: DbSession, caller: Writer
+    model_id: ModelId,
+    ref: Ref,
+    response: Response,
+    session: DbSession,
+    caller: Writer,
+    if_match: IfMatch = None,
 ) -> VersionInfo:
     """Take a yank back."""
-    info, etag = service.yank(session, caller, model_id, ref, None)
+    info, etag = service.yank(session, caller, model_id, ref, None, if_match=if_match)
     response.headers["ETag"] = etag
     return info
 
 
 @router.get("/models/{model_id:model_id}/aliases", responses=READ)
-def list_aliases(model_id: ModelId, session: DbSession, caller: Reader) -> AliasList:
-    """Return all aliases of a model."""
-    return service.list_aliases(session, model_id)
+def list_aliases(
+    model_id: ModelId,
+    session: DbSession,
+    caller: Reader,
+    page_size: PageSize = 100,
+    page_token: PageToken = None,
+) -> AliasList:
+    """Return aliases of a model, by name."""
+    return service.list_aliases(session, model_id, page_size=page_size, page_token=page_token)
 
 
 @router.get("/models/{model_id:model_id}/aliases/{alias}", responses=READ)
@@ -189,15 +213,17 @@ def delete_alias(
 
 
 @router.post("/tokens", status_code=201, responses=responses(401, 403, 422))
-def create_token(body: TokenRequest, session: DbSession, caller: Admin) -> TokenCreated:
-    """Make a token; its secret is shown this once."""
-    return tokens.create(session, caller, body)
+def create_token(body: TokenRequest, session: DbSession, caller: Admin, seed: Seed) -> TokenCreated:
+    """Make a token; its secret is shown this once, and when the same creation is sent again."""
+    return tokens.create(session, caller, body, seed=seed)
 
 
-@router.get("/tokens", responses=responses(401, 403))
-def list_tokens(session: DbSession, caller: Admin) -> TokenList:
-    """Return all tokens without their secrets."""
-    return tokens.list_all(session)
+@router.get("/tokens", responses=responses(401, 403, 422))
+def list_tokens(
+    session: DbSession, caller: Admin, page_size: PageSize = 100, page_token: PageToken = None
+) -> TokenList:
+    """Return tokens without their secrets, newest first."""
+    return tokens.list_page(session, page_size=page_size, page_token=page_token)
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=responses(401, 403, 404, 422))

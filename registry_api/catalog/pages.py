@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import uuid
+from datetime import datetime
 
 from registry_api.errors import InvalidRequest
 
@@ -23,9 +25,9 @@ def decode_page_token(token: str | None) -> str | None:
         padded = token.encode("ascii") + b"=" * (-len(token) % 4)
         last = base64.b64decode(padded, altchars=b"-_", validate=True).decode()
     except (ValueError, binascii.Error) as error:
-        raise InvalidRequest("page_token is not one that this service gave") from error
+        raise _not_ours() from error
     if "\0" in last or not last:
-        raise InvalidRequest("page_token is not one that this service gave")
+        raise _not_ours()
     return last
 
 
@@ -39,5 +41,25 @@ def decode_numeric_page_token(token: str | None) -> int | None:
     if last is None:
         return None
     if not last.isascii() or not last.isdigit() or len(last) > 18:
-        raise InvalidRequest("page_token is not one that this service gave")
+        raise _not_ours()
     return int(last)
+
+
+def decode_token_page_token(token: str | None) -> tuple[datetime, uuid.UUID] | None:
+    """Return when the last token of the page before was made, and its id.
+
+    Raises:
+        InvalidRequest: no page ended with such a token.
+    """
+    last = decode_page_token(token)
+    if last is None:
+        return None
+    created_at, _, token_id = last.partition(" ")
+    try:
+        return datetime.fromisoformat(created_at), uuid.UUID(token_id)
+    except ValueError as error:
+        raise _not_ours() from error
+
+
+def _not_ours() -> InvalidRequest:
+    return InvalidRequest("page_token is not one that this service gave")

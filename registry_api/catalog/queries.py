@@ -1,16 +1,18 @@
 """SQL over models, versions and aliases."""
 
+import uuid
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from ai_model_format.digest import Digest
 from ai_model_format.names import LATEST
 from registry_api.access import Caller
-from registry_api.db.tables import AliasRow, FileRow, ModelRow, VersionRow
+from registry_api.db.tables import AliasRow, FileRow, ModelRow, TokenRow, VersionRow
 
 
 def find_model(session: Session, model_id: str) -> ModelRow | None:
@@ -77,13 +79,16 @@ def aliases_of(session: Session, version_pks: Iterable[int]) -> dict[int, list[s
     return found
 
 
-def alias_page(session: Session, model_pk: int) -> Sequence[tuple[AliasRow, str, Digest]]:
-    """Return each alias of a model with the name and digest of its version."""
+def alias_page(
+    session: Session, model_pk: int, *, after: str, limit: int
+) -> Sequence[tuple[AliasRow, str, Digest]]:
+    """Return aliases of a model by name, each with the name and digest of its version."""
     rows = session.execute(
         select(AliasRow, VersionRow.name, VersionRow.manifest_digest)
         .join(VersionRow, VersionRow.id == AliasRow.version_id)
-        .where(AliasRow.model_id == model_pk)
+        .where(AliasRow.model_id == model_pk, AliasRow.name > after)
         .order_by(AliasRow.name)
+        .limit(limit)
     )
     return [(alias, name, digest) for alias, name, digest in rows]
 
@@ -108,6 +113,16 @@ def model_page(
     if not caller.sees_all:
         query = query.where(_selected_by(caller))
     return session.execute(query).all()
+
+
+def token_page(
+    session: Session, *, before: tuple[datetime, uuid.UUID] | None, limit: int
+) -> Sequence[TokenRow]:
+    """Return tokens made before (time, id), newest first."""
+    query = select(TokenRow).order_by(TokenRow.created_at.desc(), TokenRow.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(tuple_(TokenRow.created_at, TokenRow.id) < before)
+    return session.scalars(query).all()
 
 
 def model_with_counts(session: Session, model_id: str) -> Any | None:

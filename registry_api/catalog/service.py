@@ -23,8 +23,9 @@ from registry_api.catalog.pages import (
     encode_page_token,
 )
 from registry_api.db.tables import VersionRow
-from registry_api.errors import ModelNotFound
+from registry_api.errors import ModelNotFound, PreconditionFailed
 from registry_api.events.queries import record
+from registry_api.get.ranges import tag_matches
 from registry_api.get.service import resolve
 
 
@@ -95,16 +96,25 @@ def show_version(session: Session, model_id: str, ref: str) -> tuple[VersionInfo
 
 
 def yank(
-    session: Session, caller: Caller, model_id: str, ref: str, reason: str | None
+    session: Session,
+    caller: Caller,
+    model_id: str,
+    ref: str,
+    reason: str | None,
+    *,
+    if_match: str | None = None,
 ) -> tuple[VersionInfo, str]:
     """Mark a version as not to be used, or take that back where ``reason`` is ``None``.
 
     Raises:
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
+        PreconditionFailed: what is shown of the version is another than ``if_match``.
     """
     version = resolve(session, model_id, ref)
     session.refresh(version, with_for_update=True)
+    if if_match is not None and not tag_matches(if_match, _shown(session, model_id, version)[1]):
+        raise PreconditionFailed("the version is not what If-Match says; look at it again")
     if version.yank_reason != reason:
         record(
             session,
@@ -121,20 +131,24 @@ def yank(
     return _shown(session, model_id, version)
 
 
-def list_aliases(session: Session, model_id: str) -> AliasList:
-    """Return all aliases of a model.
+def list_aliases(
+    session: Session, model_id: str, *, page_size: int, page_token: str | None
+) -> AliasList:
+    """Return aliases of a model, by name.
 
     Raises:
         ModelNotFound: there is no such model.
+        InvalidRequest: the page token is not one of ours.
     """
+    after = decode_page_token(page_token) or ""
     model = queries.find_model(session, model_id)
     if model is None:
         raise ModelNotFound(model_id)
+    rows = queries.alias_page(session, model.id, after=after, limit=page_size + 1)
+    shown = [aliases.info(model, *row) for row in rows[:page_size]]
+    more = len(rows) > page_size
     return AliasList(
-        aliases=[
-            aliases.info(model, row, version, digest)
-            for row, version, digest in queries.alias_page(session, model.id)
-        ]
+        aliases=shown, next_page_token=encode_page_token(shown[-1].alias) if more else None
     )
 
 
