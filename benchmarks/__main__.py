@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -17,6 +18,7 @@ UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 def main() -> int:
     """Run what was asked for; 1 if a bar was missed or could not be measured."""
     asked = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped
     if asked.list:
         print("\n".join(WORK))
         print("\n" + table(("peer", "does not"), ([p.name, p.lacks] for p in PEERS)))
