@@ -20,6 +20,9 @@ def report(error: BaseException, *, as_json: bool) -> int:
     if isinstance(error, SystemExit):  # click's way to end quietly when stdout's reader has gone
         return error.code if isinstance(error.code, int) else ERROR
     problem = problem_of(error)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and not as_json:
+        click.echo(error.format_message(), err=True)
+        return USAGE
     if problem["code"] == "internal":
         traceback.print_exception(error)
     click.echo(f"ai-model: {printable(problem['detail'])}", err=True)
@@ -34,7 +37,8 @@ def problem_of(error: BaseException) -> dict[str, Any]:
         case AiModelError():
             problem = error.problem
         case click.Abort() | KeyboardInterrupt():
-            problem = _problem("interrupted", "Interrupted", "Interrupted.", INTERRUPTED)
+            sentence = " ".join(["Interrupted.", *_notes(error)])
+            problem = _problem("interrupted", "Interrupted", sentence, INTERRUPTED)
         case click.UsageError():
             problem = _problem("usage", "Wrong usage", _usage_sentence(error), USAGE)
         case click.ClickException():
@@ -59,8 +63,16 @@ def _problem(code: str, title: str, detail: str, exit_code: int) -> dict[str, An
     }
 
 
+def _notes(error: BaseException) -> list[str]:
+    """Return what was noted on an interruption, such as that the same command goes on."""
+    return getattr(error.__cause__ or error, "__notes__", [])
+
+
 def _usage_sentence(error: click.UsageError) -> str:
     """Return click's message as one line that says where help is."""
-    message = " ".join(error.format_message().split())
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the whole help
+        message = "A command is missing."
+    else:
+        message = " ".join(error.format_message().split())
     command = error.ctx.command_path if error.ctx else "ai-model"
     return f"{message} Try `{command} --help`."

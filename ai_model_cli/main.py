@@ -41,6 +41,13 @@ class Verbs(click.Group):
         module = importlib.import_module(f"ai_model_cli.commands.{cmd_name}")
         return cast("click.Command", module.command)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the verb. Ctrl-C leaves as click's own error: it would print an empty line first."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise click.Abort from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by section."""
         for section, names in SECTIONS.items():

@@ -164,7 +164,7 @@ class _Job:
         if isinstance(error, NetworkError):
             error.way_out = KEPT
         elif isinstance(error, KeyboardInterrupt):
-            self._transfer.meter("fetch", 0).note(KEPT)
+            error.add_note(KEPT)
 
     def _key(self) -> str:
         """Name what is planned, so that only a run with the same plan adopts its partial."""

@@ -21,6 +21,7 @@ from ai_model.results import PushedFile, PushResult
 from ai_model_format import names, wire
 from ai_model_format.manifest import InvalidManifest, Manifest, check_manifest, manifest_digest
 
+KEPT = "What was sent is kept; run the same push again to go on."
 _ROUNDS = 6
 _WAIT_S = 20
 _BEGIN_ANEW = frozenset(
@@ -109,7 +110,10 @@ class _Job:
         try:
             uploader.send(objects)
         except NetworkError as error:
-            error.way_out = "What was sent is kept; run the same push again to go on."
+            error.way_out = KEPT
+            raise
+        except KeyboardInterrupt as error:
+            error.add_note(KEPT)
             raise
         finally:
             self._bytes_sent += uploader.bytes_sent

@@ -40,6 +40,21 @@ def test_an_unknown_command_names_near_ones():
     )
 
 
+@pytest.mark.parametrize("verbs", [[], ["alias"], ["token"]])
+def test_without_a_verb_the_help_is_shown_as_it_is(verbs):
+    done = run(*verbs)
+    helped = run(*verbs, "--help")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == helped.stdout
+    assert len(done.stderr.splitlines()) > 10
+
+
+def test_without_a_verb_json_is_one_sentence():
+    done = run("alias", "--json")
+    assert done.returncode == 2
+    assert done.stderr == f"ai-model: {json.loads(done.stdout)['detail']}\n"
+
+
 def test_wrong_usage_with_json_is_a_problem_document():
     done = run("get", "--json")
     problem = json.loads(done.stdout)
@@ -129,6 +144,15 @@ def test_each_kind_of_error_has_its_exit_code(error, code, exit_code):
     assert problem["detail"].endswith(".")
 
 
+def test_an_interruption_says_what_was_noted_on_it():
+    interruption = KeyboardInterrupt()
+    interruption.add_note("What was sent is kept.")
+    aborted = click.Abort()
+    aborted.__cause__ = interruption
+    for error in (interruption, aborted):
+        assert problem_of(error)["detail"] == "Interrupted. What was sent is kept."
+
+
 def test_ctrl_c_ends_with_130():
     process = subprocess.Popen(
         [*COMMAND, "login", "--endpoint", NOWHERE, "--json"],
@@ -141,7 +165,7 @@ def test_ctrl_c_ends_with_130():
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err.strip() == "ai-model: Interrupted."
+    assert err == "ai-model: Interrupted.\n"
     assert json.loads(out)["code"] == "interrupted"
 
 
