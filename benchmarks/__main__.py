@@ -32,10 +32,11 @@ def main() -> int:
             say(f"== {name}")
             reports.append(_measured(name, stage))
             print(reports[-1].text(), flush=True)
+            kept = save(reports, options, ran_on, command)  # what follows may be interrupted
     bars = [bar for report in reports for bar in report.bars]
     print("\n## bars\n\n" + bars_table(reports))
     print(f"{options.size} bytes, {options.repeat} rounds, {ran_on}")
-    print(f"kept as {save(reports, options, ran_on, command)}")
+    print(f"kept as {kept}")
     broken = [report.work for report in reports if "error" in report.facts]
     return int(bool(broken) or not all(bar.met for bar in bars))
 
