@@ -7,7 +7,7 @@ imported before it is used, so that a command's ``--help`` stays quick.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -44,6 +44,7 @@ class Registry:
         cache_dir: where manifests and records of local files are kept; likewise.
         config_file: read instead of the usual one.
         connections: how many transfers run at once.
+        on_note: told, in a sentence, when a request is to be tried again.
 
     Raises:
         UsageError: the settings make no sense.
@@ -57,18 +58,22 @@ class Registry:
         cache_dir: str | PathLike[str] | None = None,
         config_file: str | PathLike[str] | None = None,
         connections: int = 8,
+        on_note: Callable[[str], None] | None = None,
     ) -> None:
         self.config: Config = load_config(
             endpoint=endpoint, token=token, cache_dir=cache_dir, config_file=config_file
         )
         self.connections = connections
+        self._on_note = on_note
 
     @functools.cached_property
     def api(self) -> Api:
         """The typed calls of the REST interface."""
         from ai_model.api import Api  # lazy: httpx and pydantic cost 150 ms
 
-        return Api(self.config, connections=self.connections)
+        api = Api(self.config, connections=self.connections)
+        api.session.on_note = self._on_note
+        return api
 
     def __enter__(self) -> Self:
         return self

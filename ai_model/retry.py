@@ -92,6 +92,7 @@ class Retrier:
         self._policy = policy
         self._stopped = stopped or threading.Event()
         self._note = note
+        self._noted_until = 0.0
 
     def call(self, attempt: Callable[[], T], *, what: str, on_failure: Callable[[], bool]) -> T:
         """Return what ``attempt`` returns, trying again after ``TryAgain`` and network errors.
@@ -122,10 +123,16 @@ class Retrier:
         if failures >= self._tries(error) or (asked or 0) > self._policy.patience_s:
             raise _final(error, what, failures) from error
         pause = self._policy.pause_s(failures, asked, jitter=random.random())  # noqa: S311
-        if self._note is not None:
-            self._note(f"{what}: {_reason(error)}; trying again in {pause:.1f} s")
+        self._say(f"{what}: {_reason(error)}; trying again in {pause:.1f} s", pause)
         if self._stopped.wait(pause):
             raise Interrupted from error
+
+    def _say(self, sentence: str, pause_s: float) -> None:
+        """Pass on a note, but not those of all threads that wait for the same reason."""
+        now = time.monotonic()
+        if self._note is not None and now >= self._noted_until:
+            self._noted_until = now + pause_s
+            self._note(sentence)
 
 
 def retry_after_s(response: httpx.Response, *, now: float | None = None) -> float | None:

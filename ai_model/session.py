@@ -8,7 +8,7 @@ refused. Must not know what the requests mean; that is ``api``.
 import gzip
 import importlib.metadata
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -31,11 +31,17 @@ _TIMEOUT = _timeout(read_s=30.0)
 
 
 class Session:
-    """Connections to one registry and to where its bytes lie. Safe to use from threads."""
+    """Connections to one registry and to where its bytes lie. Safe to use from threads.
+
+    Attributes:
+        policy: how patiently requests are repeated.
+        on_note: told when one is to be.
+    """
 
     def __init__(self, config: Config, *, connections: int, policy: RetryPolicy) -> None:
         self.config = config
         self.policy = policy
+        self.on_note: Callable[[str], None] | None = None
         agent = {"user-agent": f"ai-model/{_version()}"}
         token = {"authorization": f"Bearer {config.token}"} if config.token else {}
         transport = Transport(connections=connections + 2)
@@ -99,7 +105,8 @@ class Session:
 
         what = f"{method} {self.config.endpoint}{path}"
         if repeatable:
-            return Retrier(self.policy).call(attempt, what=what, on_failure=lambda: False)
+            retrier = Retrier(self.policy, note=self.on_note)
+            return retrier.call(attempt, what=what, on_failure=lambda: False)
         once = Retrier(RetryPolicy(tries=1))
         return once.call(attempt, what=what, on_failure=lambda: False)
 

@@ -150,8 +150,19 @@ def _in_httpx_words(request: httpx.Request) -> Iterator[None]:
     try:
         yield
     except (HTTPError, http.client.HTTPException, OSError) as error:
-        kind = _kind_of(error)
-        raise kind(str(error) or type(error).__name__, request=request) from error
+        where = f"{request.url.host}:{request.url.port or request.url.scheme}"
+        raise _kind_of(error)(f"{_words_of(error)} ({where})", request=request) from error
+
+
+def _words_of(error: BaseException) -> str:
+    """Return what the system said, such as ``Connection refused``, without the wrapping. Pure."""
+    if isinstance(error, ReadTimeoutError):
+        return "No answer in time"
+    inner = error.__cause__ or (error.args[-1] if error.args else None)
+    if isinstance(inner, Exception):
+        return _words_of(inner)
+    said = error.strerror if isinstance(error, OSError) else None
+    return said or str(error) or type(error).__name__
 
 
 def _kind_of(error: Exception) -> type[httpx.TransportError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ class Invocation:
         """Open the registry that the settings name."""
         from ai_model import Registry  # lazy: --help needs none of it
 
-        with Registry(self.endpoint, self.token, config_file=self.config) as registry:
+        registry = Registry(self.endpoint, self.token, config_file=self.config, on_note=note)
+        with registry:
             yield registry
 
     def answer(self, document: Any, lines: Iterable[str]) -> None:
@@ -51,8 +53,9 @@ class Invocation:
 
 
 def note(sentence: str) -> None:
-    """Print a sentence on stderr, where it does not mix with the answer."""
-    click.echo(printable(sentence), err=True)
+    """Print a sentence on stderr, where it does not mix with the answer. Goes over a bar."""
+    wipe = "\r\x1b[K" if sys.stderr.isatty() else ""
+    click.echo(f"{wipe}{printable(sentence)}", err=True)
 
 
 def to_json(value: Any) -> Any:

@@ -208,6 +208,23 @@ def test_nobody_at_home(tmp_path, new_client, registry_server):
         port = listener.getsockname()[1]
     client = new_client(registry_server, endpoint=f"http://127.0.0.1:{port}")
     client.api.session.policy = QUICK
-    with pytest.raises(NetworkError, match="refused") as caught:
+    notes: list[str] = []
+    client.api.session.on_note = notes.append
+    with pytest.raises(NetworkError) as caught:
         client.get("m", "v1", output=tmp_path / "out")
     assert caught.value.exit_code == 7
+    asked = f"GET http://127.0.0.1:{port}/v1/models/m/versions/v1"
+    assert caught.value.sentence == (
+        f"{asked} failed 3 times: Connection refused (127.0.0.1:{port})."
+    )
+    assert notes
+    assert notes[0].startswith(f"{asked}: Connection refused (127.0.0.1:{port}); trying again in")
+
+
+def test_a_name_that_nobody_knows(tmp_path, new_client, registry_server):
+    client = new_client(registry_server, endpoint="http://nobody.invalid")
+    client.api.session.policy = QUICK
+    with pytest.raises(NetworkError, match=r"not known|resolution") as caught:
+        client.whoami()
+    assert caught.value.sentence.endswith("(nobody.invalid:http).")
+    assert "HTTPConnection" not in caught.value.sentence

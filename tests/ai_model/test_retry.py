@@ -1,6 +1,7 @@
 """When and how patiently things are tried again."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -61,6 +62,17 @@ def test_the_last_answer_is_what_is_raised():
 def test_does_not_wait_longer_than_is_bearable():
     with pytest.raises(NetworkError):
         call(failing(1, TryAgain("503", retry_after_s=3600)), policy=RetryPolicy())
+
+
+def test_threads_that_wait_for_the_same_reason_speak_once():
+    notes: list[str] = []
+    retrier = Retrier(RetryPolicy(tries=2, base_s=1, cap_s=1), note=notes.append)
+    attempts = [failing(1, httpx.ConnectError("refused")) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        done = pool.map(lambda it: retrier.call(it, what="It", on_failure=lambda: False), attempts)
+    assert list(done) == ["done"] * 8
+    (note,) = notes
+    assert note.startswith("It: refused; trying again in ")
 
 
 def test_stops_when_told():
