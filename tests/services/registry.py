@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,12 +33,14 @@ class RegistryServer:
         token: of an admin.
         objects_dir: where a local store keeps its objects; ``None`` on S3.
         s3: settings of the store on S3; ``None`` on a local one.
+        pid: of the process with API and worker.
     """
 
     endpoint: str
     token: str
     objects_dir: Path | None = None
     s3: S3Settings | None = None
+    pid: int = 0
 
     def client(self, cache_dir: Path, *, endpoint: str | None = None) -> Registry:
         """Return a client with a cache of its own."""
@@ -94,7 +97,9 @@ def running_embedded(directory: Path) -> Iterator[RegistryServer]:
         import tomllib
 
         token = tomllib.loads(Path(said["config"]).read_text())["token"]
-        yield RegistryServer(said["endpoint"], token, objects_dir=directory / "objects")
+        yield RegistryServer(
+            said["endpoint"], token, objects_dir=directory / "objects", pid=said["pid"]
+        )
 
 
 @contextmanager
@@ -112,7 +117,7 @@ def running_on_s3(database_url: str, s3: S3Settings, **settings: str) -> Iterato
     }
     command = [sys.executable, "-m", "tests.services.registry_process"]
     with _running(command, environment | settings) as said:
-        yield RegistryServer(said["endpoint"], said["token"], s3=s3)
+        yield RegistryServer(said["endpoint"], said["token"], s3=s3, pid=said["pid"])
 
 
 @pytest.fixture(scope="session")
@@ -171,7 +176,7 @@ def new_client(tmp_path: Path) -> Iterator[Callable[..., Registry]]:
 
 
 @contextmanager
-def _running(command: list[str], settings: dict[str, str]) -> Iterator[dict[str, str]]:
+def _running(command: list[str], settings: dict[str, str]) -> Iterator[dict[str, Any]]:
     """Run a server that says one line of JSON when it is ready."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AI_MODEL_")}
     process = subprocess.Popen(
@@ -187,7 +192,7 @@ def _running(command: list[str], settings: dict[str, str]) -> Iterator[dict[str,
         line = process.stdout.readline()
         if not line:
             raise RuntimeError(f"{command} does not start; what it says is above")
-        yield json.loads(line)
+        yield {**json.loads(line), "pid": process.pid}
     finally:
         process.terminate()
         process.communicate(timeout=60)
