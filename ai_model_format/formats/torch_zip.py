@@ -26,7 +26,8 @@ from ai_model_format.formats.interface import (
     check_tensor_name,
     check_tensors_known,
 )
-from ai_model_format.formats.pickle_reader import InvalidPickle, UnusualPickle, read_pickle
+from ai_model_format.formats.pickle_cursor import InvalidPickle, UnusualPickle
+from ai_model_format.formats.pickle_reader import read_pickle
 from ai_model_format.formats.pickle_writer import NestedTooDeep, write_pickle
 from ai_model_format.formats.torch_tensors import InvalidTensor, UnusualTensor, storage_key
 from ai_model_format.formats.torch_tree import Branch, grow, prune, tensors_of
