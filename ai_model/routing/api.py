@@ -8,6 +8,8 @@ from ai_model.api import Api, checked
 from ai_model.session import read_answer
 from ai_model_format import names, wire
 
+BEAT_TIMEOUT_S = 10.0
+
 
 class TrafficApi:
     """Calls of one registry about traffic. Safe to use from threads."""
@@ -23,8 +25,17 @@ class TrafficApi:
         return read_answer(wire.EndpointList, response).endpoints
 
     def beat(self, model_id: str, address: str, request: wire.EndpointRequest) -> wire.EndpointInfo:
-        """Register a server, or say that it lives and what it has loaded."""
-        response = self._send("PUT", _endpoint(model_id, address), body=request)
+        """Register a server, or say that it lives and what it has loaded.
+
+        Tried once: the next beat says the same, and an old one must not be late.
+        """
+        response = self._send(
+            "PUT",
+            _endpoint(model_id, address),
+            body=request,
+            repeatable=False,
+            read_timeout_s=BEAT_TIMEOUT_S,
+        )
         return read_answer(wire.EndpointInfo, response)
 
     def remove_endpoint(self, model_id: str, address: str) -> None:
@@ -107,6 +118,7 @@ class TrafficApi:
         headers: dict[str, str] | None = None,
         params: dict[str, str | int] | None = None,
         repeatable: bool = True,
+        read_timeout_s: float = 30.0,
     ) -> httpx.Response:
         return self._api.session.send(
             method,
@@ -116,6 +128,7 @@ class TrafficApi:
             headers=headers,
             params=params,
             repeatable=repeatable,
+            read_timeout_s=read_timeout_s,
         )
 
 

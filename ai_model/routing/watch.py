@@ -7,31 +7,30 @@ directory of one version, never a link that moves.
 """
 
 import fcntl
-import json
+import hashlib
 import logging
-import os
-import shlex
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import httpx
 
 from ai_model.errors import AiModelError
 from ai_model.routing.api import TrafficApi
-from ai_model_format import wire
+from ai_model.routing.hooks import Hooks, Loaded
+from ai_model.routing.lease import Lease
 
 if TYPE_CHECKING:
     from ai_model.registry import Registry
 
-LOAD_TIMEOUT_S = 600.0
-READY_EVERY_S = 0.5
-
-Action = Literal["load", "unload"]
+FOLLOW_EVERY_S = 1.0
+LOOK_EVERY_S = 0.5
+TROUBLES = (AiModelError, httpx.HTTPError, OSError, subprocess.SubprocessError)
+"""What passes by itself, or when somebody has repaired it: it is tried again."""
 
 logger = logging.getLogger("ai_model.watch")
 
@@ -46,8 +45,8 @@ class WatchOptions:
         directory: versions are fetched into directories below it, named by their digest.
         layers: to fetch; none for all.
         on_load: command, or URL to POST to, that loads or unloads a version.
-        ready: URL that answers 200 when the server is ready; ``{version}`` and ``{path}``
-            are filled in.
+        ready: URL that answers 200 when the server is ready; ``{version}``, ``{digest}`` and
+            ``{path}`` are filled in.
         address: ``IP:PORT`` at which gateways reach the server; ``None`` takes no lease.
         ttl_s: of the lease.
         drain_s: between a version leaving the lease and being unloaded.
@@ -63,14 +62,13 @@ class WatchOptions:
     ttl_s: int = 15
     drain_s: float = 5.0
 
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A version that the server has loaded from a directory of its own."""
-
-    version: str
-    digest: str
-    path: Path
+    def path_of(self, digest: str) -> Path:
+        """Return the directory of a version, or of the part of it that ``layers`` selects."""
+        name = digest.removeprefix("sha256:")
+        if self.layers:
+            asked = "\n".join(sorted(self.layers)).encode()
+            name += f"-{hashlib.sha256(asked).hexdigest()[:12]}"
+        return self.directory / name
 
 
 class Watcher:
@@ -87,8 +85,15 @@ class Watcher:
         self._traffic = TrafficApi(registry.api)
         self.options = options
         self._on_event = on_event
-        self._loaded: dict[str, Loaded] = {}
-        self._followed = False
+        self._hooks = Hooks(options.model_id, options.on_load, options.ready)
+        self._lease = Lease(
+            self._traffic,
+            self._hooks,
+            address=options.address,
+            ttl_s=options.ttl_s,
+            on_event=on_event,
+        )
+        self._leaving: list[Loaded] = []
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -97,26 +102,61 @@ class Watcher:
 
     def run(self) -> None:
         """Follow until stopped, over restarts of the registry and of the network."""
-        beats = threading.Thread(target=self._keep_beating, name="lease", daemon=True)
-        beats.start()
+        while not self._attempt(self._take_up) and not self._stopped.wait(FOLLOW_EVERY_S):
+            pass
+        self._lease.start()
         while not self._stopped.is_set():
-            try:
-                self.follow()
-            except (AiModelError, httpx.HTTPError, OSError, subprocess.SubprocessError) as error:
-                self._on_event(f"trying again: {error}")
-            self._stopped.wait(1.0)
-        beats.join()
-        self._leave()
+            self._attempt(self.follow)
+            self._stopped.wait(FOLLOW_EVERY_S)
+        self._lease.close()
 
     def follow(self) -> None:
-        """Bring what is loaded to what is wanted, once."""
+        """Bring what is loaded to what is wanted, once.
+
+        Raises:
+            AiModelError: or another of ``TROUBLES``; one version's does not keep others back.
+        """
         wanted = dict(self._wanted())
-        for version, digest in wanted.items():
-            if version not in self._loaded:
-                self._load(version, digest)
-        for version in [name for name in self._loaded if name not in wanted]:
-            self._unload(self._loaded[version])
-        self._followed = True
+        troubles = [
+            trouble
+            for version, digest in wanted.items()
+            if version not in self._lease.loaded
+            and (trouble := _trouble_of(lambda: self._load(version, digest)))  # noqa: B023
+        ]
+        leaving = [one for name, one in self._lease.loaded.items() if name not in wanted]
+        # What is to take their place is not there yet: they go on.
+        if leaving and not troubles:
+            self._retire(leaving)
+        while self._leaving and not self._stopped.is_set():
+            self._hooks.tell("unload", self._leaving[0])
+            self._on_event(f"{self._leaving.pop(0).version} is unloaded")
+        if troubles:
+            raise troubles[0]
+
+    def _take_up(self) -> None:
+        """Go on with the lease that an earlier life of this sidecar held.
+
+        Before anything is fetched: a slow load must not let it lapse. The server
+        says itself whether it still has the versions; where it has no such URL,
+        only a lease that never ended is taken up.
+        """
+        held = self._lease.held()
+        if held is None:
+            return
+        known = [
+            Loaded(one.version, one.digest, self.options.path_of(one.digest))
+            for one in held.versions
+            if one.matches
+        ]
+        still = [one for one in known if one.path.is_dir() and self._has(one, held.state)]
+        if still:
+            self._lease.add(*still)
+            self._on_event(f"goes on with {', '.join(one.version for one in still)}")
+
+    def _has(self, one: Loaded, state: str) -> bool:
+        if self.options.ready is None:
+            return state == "live"
+        return self._hooks.is_ready(one) is True
 
     def _wanted(self) -> Iterator[tuple[str, str]]:
         """Yield the versions to have loaded, with their digests."""
@@ -130,22 +170,19 @@ class Watcher:
             yield share.version, share.manifest_digest
 
     def _load(self, version: str, digest: str) -> None:
-        path = self._fetch(version, digest)
-        loaded = Loaded(version, digest, path)
-        self._tell("load", loaded)
-        self._wait_until_ready(loaded)
-        if self._stopped.is_set():
-            return
-        self._loaded = {**self._loaded, version: loaded}
-        self._beat()
-        self._on_event(f"{version} is loaded from {path}")
+        loaded = Loaded(version, digest, self._fetch(version, digest))
+        self._hooks.tell("load", loaded)
+        while self.options.ready is not None and not self._hooks.is_ready(loaded):
+            if self._stopped.wait(LOOK_EVERY_S):
+                return
+        self._lease.add(loaded)
+        self._on_event(f"{version} is loaded from {loaded.path}")
 
-    def _unload(self, old: Loaded) -> None:
-        self._loaded = {name: one for name, one in self._loaded.items() if name != old.version}
-        self._beat()
+    def _retire(self, leaving: list[Loaded]) -> None:
+        """Take versions out of the lease, and let their requests end."""
+        self._lease.remove(*(one.version for one in leaving))
+        self._leaving += leaving
         self._stopped.wait(self.options.drain_s)
-        self._tell("unload", old)
-        self._on_event(f"{old.version} is unloaded")
 
     def _fetch(self, version: str, digest: str) -> Path:
         """Get a version, once per directory however many sidecars share it.
@@ -153,84 +190,47 @@ class Watcher:
         The lock only spares work: ``get`` itself lands files by rename, so that
         it is right also where a lock does nothing, as on some network disks.
         """
-        path = self.options.directory / digest.removeprefix("sha256:")
+        path = self.options.path_of(digest)
         self.options.directory.mkdir(parents=True, exist_ok=True)
-        with _locked(path.with_suffix(".lock")):
-            self._registry.get(
+        with _locked(path.with_name(f"{path.name}.lock"), self._stopped):
+            got = self._registry.get(
                 self.options.model_id, digest, layers=self.options.layers, output=path
             )
-        logger.info("%s is at %s", version, path)
+        self._on_event(f"{version} is at {path}, {got.bytes_fetched} bytes fetched")
         return path
 
-    def _tell(self, action: Action, loaded: Loaded) -> None:
-        """Ask the server to load or unload a version."""
-        on_load = self.options.on_load
-        if on_load is None:
-            return
-        said = {
-            "action": action,
-            "model_id": self.options.model_id,
-            "version": loaded.version,
-            "digest": loaded.digest,
-            "path": str(loaded.path),
-        }
-        if on_load.startswith(("http://", "https://")):
-            httpx.post(on_load, json=said, timeout=LOAD_TIMEOUT_S).raise_for_status()
-            return
-        environment = {f"AI_MODEL_{name.upper()}": value for name, value in said.items()}
-        subprocess.run(
-            [*shlex.split(on_load), action, str(loaded.path)],
-            check=True,
-            env={**os.environ, **environment},
-            input=json.dumps(said).encode(),
-            timeout=LOAD_TIMEOUT_S,
-        )
+    def _attempt(self, step: Callable[[], None]) -> bool:
+        trouble = _trouble_of(step)
+        if trouble is not None:
+            self._on_event(f"trying again: {trouble}")
+        return trouble is None
 
-    def _wait_until_ready(self, loaded: Loaded) -> None:
-        if self.options.ready is None:
-            return
-        url = self.options.ready.format(version=loaded.version, path=loaded.path)
-        while not self._stopped.is_set():
-            try:
-                if httpx.get(url, timeout=5.0).status_code == 200:
-                    return
-            except httpx.TransportError:
-                logger.info("%s does not answer yet", url)
-            self._stopped.wait(READY_EVERY_S)
 
-    # The lease
+class Stopped(AiModelError):
+    """The sidecar is to end while it waits for another one's download."""
 
-    def _keep_beating(self) -> None:
-        while not self._stopped.wait(self.options.ttl_s / 3):
-            if not self._followed:
-                continue  # after a restart: the lease taken before it still runs
-            try:
-                self._beat()
-            except AiModelError as error:
-                self._on_event(f"the registry did not hear us: {error}")
 
-    def _beat(self, *, draining: bool = False) -> None:
-        if self.options.address is None:
-            return
-        versions = [
-            wire.LoadedVersion(version=one.version, digest=one.digest)
-            for one in self._loaded.values()
-        ]
-        request = wire.EndpointRequest(
-            versions=versions, ttl_s=self.options.ttl_s, draining=draining
-        )
-        self._traffic.beat(self.options.model_id, self.options.address, request)
-
-    def _leave(self) -> None:
-        """Say that no more requests are wanted; what runs ends well."""
-        try:
-            self._beat(draining=True)
-        except AiModelError as error:
-            self._on_event(f"could not say goodbye, the lease will lapse: {error}")
+def _trouble_of(step: Callable[[], None]) -> Exception | None:
+    try:
+        step()
+    except TROUBLES as trouble:
+        return trouble
+    return None
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, stopped: threading.Event) -> Iterator[None]:
+    """Hold a lock among the processes that share a directory.
+
+    Raises:
+        Stopped: before it was had.
+    """
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stopped.wait(LOOK_EVERY_S):
+                    raise Stopped("Stopped while another sidecar downloads.") from None
         yield

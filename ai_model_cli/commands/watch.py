@@ -29,9 +29,22 @@ from ai_model_cli.invocation import Invocation, note
     metavar="CMD|URL",
     help="Run with load|unload and the version's directory, or POST JSON that says so.",
 )
-@click.option("--ready", metavar="URL", help="Wait until it answers 200; {version} is filled in.")
+@click.option(
+    "--ready",
+    metavar="URL",
+    help="Wait until it answers 200; {version}, {digest}, {path} are filled in.",
+)
 @click.option("--address", metavar="HOST:PORT", help="Where gateways reach the server.")
 @click.option("--ttl", "ttl_s", default=15, show_default=True, type=click.IntRange(2, 3600))
+@click.option(
+    "--drain",
+    "drain_s",
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="Between leaving the gateways and being unloaded.",
+)
 @options.common_options
 @click.pass_obj
 def command(  # noqa: PLR0913, PLR0917 - as many as there are options
@@ -44,6 +57,7 @@ def command(  # noqa: PLR0913, PLR0917 - as many as there are options
     ready: str | None,
     address: str | None,
     ttl_s: int,
+    drain_s: float,
 ) -> None:
     """Keep an inference server at the version an alias or the route names.
 
@@ -66,6 +80,7 @@ def command(  # noqa: PLR0913, PLR0917 - as many as there are options
         ready=ready,
         address=resolve_address(address) if address else None,
         ttl_s=ttl_s,
+        drain_s=drain_s,
     )
     with invocation.registry() as registry:
         watcher = Watcher(registry, chosen, on_event=note)

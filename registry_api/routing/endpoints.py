@@ -31,12 +31,12 @@ def beat(
     row = queries.add_endpoint(session, model.id, address, ttl_s=said.ttl_s)
     before = info(session, model, [row])[0]
     digests = {pk: item.digest for pk, item in versions.items()}
-    changed = _load(session, row, digests) or _revive(row) or row.draining != said.draining
+    changed = [_load(session, row, digests), _revive(row), row.draining != said.draining]
     row.last_beat_at = clock.now(session)
     row.ttl_s, row.draining = said.ttl_s, said.draining
     session.flush()
     after = info(session, model, [row])[0]
-    if changed or before.registered_at == before.last_beat_at:
+    if any(changed) or before.registered_at == before.last_beat_at:
         clock.bump(session)
         _record_change(session, caller, before, after)
     return after

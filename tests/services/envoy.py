@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ai_model import Registry
 from ai_model.api import Api
 from ai_model.config import Config
 from ai_model.errors import AiModelError
@@ -103,6 +104,9 @@ class TrafficStack:
         api = Api(config, policy=RetryPolicy())
         self.cleanup.callback(api.close)
         return TrafficApi(api)
+
+    def registry(self) -> Registry:
+        return Registry(self.endpoints[0], self.token, cache_dir=self.folder / "cache")
 
     def run(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         """Type an ``ai-model`` command."""

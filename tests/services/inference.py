@@ -41,6 +41,15 @@ class InferenceServer:
         """Return how many requests it has answered."""
         return int(httpx.get(f"http://{self.address}/count", timeout=5).text)
 
+    def tell(self, path: str) -> None:
+        """Say ``/open`` or ``/close`` to its gate of loads."""
+        httpx.get(f"http://{self.address}{path}", timeout=5).raise_for_status()
+
+    def hooks(self) -> list[dict[str, str]]:
+        """Return what a sidecar asked of it, oldest first."""
+        asked: list[dict[str, str]] = httpx.get(f"http://{self.address}/hooks", timeout=5).json()
+        return asked
+
     def kill(self) -> None:
         """End it with kill -9."""
         assert self.process is not None

@@ -1,10 +1,15 @@
-"""The sidecar end to end: push, alias, watch, gateway."""
+"""The sidecar end to end: push, alias or route, watch, gateway."""
 
 import itertools
+import json
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -12,65 +17,258 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from ai_model_format.wire import EndpointInfo
+from tests.services.cable import cable_to
 from tests.services.envoy import TrafficStack, converge
 from tests.services.inference import InferenceServer
+from tests.services.load import Load
 
-MODEL = "team/watched"
 LOG = "import sys; open(sys.argv[1], 'a').write(' '.join(sys.argv[2:]) + '\\n')"
+START_S = 60.0
+_NUMBERS = itertools.count()
+
+
+@dataclass
+class Watched:
+    """A model with two versions of real weights, and an inference server with a sidecar."""
+
+    stack: TrafficStack
+    model_id: str
+    server: InferenceServer
+    folder: Path
+    running: ExitStack
+    sidecars: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "sidecar.log").read_text()
+
+    def watch(
+        self,
+        *options: str,
+        name: str = "sidecar",
+        endpoint: str | None = None,
+        hooks: bool = True,
+        ttl_s: int = 60,
+    ) -> subprocess.Popen[bytes]:
+        """Start a sidecar; it is stopped at the end."""
+        base = f"http://{self.server.address}"
+        command = [sys.executable, "-m", "ai_model_cli.main", "watch", "--model-id", self.model_id,
+                   "--dir", str(self.folder / "served"), "--drain", "1"]  # fmt: skip
+        if hooks:
+            command += ["--on-load", f"{base}/hook", "--ready", f"{base}/ready/{{version}}"]
+            command += ["--address", self.server.address, "--ttl", str(ttl_s)]
+        environment = self.stack.environment | {"AI_MODEL_CACHE": str(self.folder / name)}
+        if endpoint is not None:
+            environment["AI_MODEL_ENDPOINT"] = endpoint
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen([*command, *options], env=environment, stderr=log)
+        self.running.callback(end, process)
+        return process
+
+    def alias(self, version: str) -> None:
+        with self.stack.registry() as registry:
+            registry.set_alias(self.model_id, "production", version)
+
+    def route(self, *options: str) -> None:
+        self.stack.run("route", "--model-id", self.model_id, *options)
+
+    def endpoint(self) -> EndpointInfo | None:
+        listed = self.stack.traffic().endpoints(self.model_id)
+        return next((one for one in listed if one.address == self.server.address), None)
+
+    def live(self) -> set[str]:
+        endpoint = self.endpoint()
+        if endpoint is None or endpoint.state != "live":
+            return set()
+        return {loaded.version for loaded in endpoint.versions if loaded.matches}
+
+    def holds(self, *versions: str) -> None:
+        converge(lambda: self.live() == set(versions), timeout_s=START_S)
+
+    def asked(self) -> list[tuple[str, str]]:
+        return [(said["action"], said["version"]) for said in self.server.hooks()]
+
+    def changes(self) -> list[set[str]]:
+        """What the server's lease said, each time it said something else."""
+        events = httpx.get(
+            f"{self.stack.endpoints[0]}/v1/events",
+            params={"model_id": self.model_id, "page_size": 1000},
+            headers={"authorization": f"Bearer {self.stack.token}"},
+        ).json()["events"]
+        ours = [e for e in events if e["subject"] == self.server.address]
+        return [set(e["after"]["versions"]) if e["after"] else set()
+                for e in sorted(ours, key=lambda e: e["event_id"])]  # fmt: skip
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 @pytest.fixture
-def server() -> Iterator[InferenceServer]:
-    server = InferenceServer(("v1", "v2")).start()
-    yield server
-    server.stop()
+def watched(traffic_stack: TrafficStack, tmp_path: Path) -> Iterator[Watched]:
+    model_id = f"team/watched{next(_NUMBERS)}"
+    with ExitStack() as running, traffic_stack.registry() as registry:
+        for number in (1, 2):
+            weights = tmp_path / f"v{number}" / "model.safetensors"
+            weights.parent.mkdir()
+            encoder, head = np.full(2**18, number, np.float32), np.zeros(number, np.float32)
+            save_file({"encoder.w": encoder, "head.w": head}, weights)
+            registry.push(weights.parent, model_id, f"v{number}")
+        server = InferenceServer(()).start()
+        running.callback(server.stop)
+        yield Watched(traffic_stack, model_id, server, tmp_path, running)
 
 
-def test_a_sidecar_follows_an_alias(
-    traffic_stack: TrafficStack, server: InferenceServer, tmp_path: Path
-) -> None:
-    stack = traffic_stack
-    for number in (1, 2):
-        weights = tmp_path / f"v{number}" / "model.safetensors"
-        weights.parent.mkdir()
-        save_file({"encoder.weight": np.full(8, number, np.float32)}, weights)
-        stack.run("push", str(weights.parent), "--model-id", MODEL, "--version", f"v{number}")
-    stack.run("alias", "set", "production", "--model-id", MODEL, "--version", "v1")
-    log = tmp_path / "loads.txt"
-    script = tmp_path / "load.py"
+def test_a_sidecar_follows_an_alias(watched: Watched) -> None:
+    watched.alias("v1")
+    log, script = watched.folder / "loads.txt", watched.folder / "load.py"
     script.write_text(LOG)
-    watcher = subprocess.Popen(
-        [
-            sys.executable, "-m", "ai_model_cli.main", "watch", "--model-id", MODEL,
-            "--alias", "production", "--dir", str(tmp_path / "served"),
-            "--on-load", f"{sys.executable} {script} {log}", "--ready",
-            f"http://{server.address}/count", "--address", f"localhost:{server.port}",
-        ],
-        env=stack.environment,
+    sidecar = watched.watch(
+        "--alias", "production", "--on-load", f"{sys.executable} {script} {log}",
+        "--ready", f"http://{watched.server.address}/count",
+        "--address", f"localhost:{watched.server.port}", hooks=False,
     )  # fmt: skip
-    try:
-        converge(lambda: _loaded(stack) == {"v1"}, timeout_s=60)
-        stack.run("route", "--model-id", MODEL, "--traffic", "100%", "--version", "v1")
-        url = f"{stack.gateway_url}/m/{MODEL}/predict"
-        converge(lambda: httpx.get(url).status_code == 200)
-        assert httpx.get(url).json()["version"] == "v1"
-        stack.run("alias", "set", "production", "--model-id", MODEL, "--version", "v2")
-        converge(lambda: _loaded(stack) == {"v2"}, timeout_s=60)
-        converge(lambda: len(log.read_text().splitlines()) == 3, timeout_s=60)
-    finally:
-        watcher.send_signal(signal.SIGTERM)
-        assert watcher.wait(30) == 0
+    watched.holds("v1")
+    watched.alias("v2")
+    watched.holds("v2")
+    converge(lambda: len(log.read_text().splitlines()) == 3)
+    end(sidecar)
     loads = [line.split(" ") for line in log.read_text().splitlines()]
     assert [action for action, _ in loads] == ["load", "load", "unload"]
-    assert [path for _, path in loads][::2] == [loads[0][1]] * 2, "the old one is unloaded"
-    directories = [Path(path) for _, path in itertools.islice(loads, 2)]
+    assert loads[2][1] == loads[0][1], "the old one is unloaded"
+    directories = [Path(path) for _, path in loads[:2]]
     assert [d.is_symlink() for d in directories] == [False, False]
-    values = [float(load_file(d / "model.safetensors")["encoder.weight"][0]) for d in directories]
+    values = [float(load_file(d / "model.safetensors")["encoder.w"][0]) for d in directories]
     assert values == [1.0, 2.0]
-    (endpoint,) = stack.traffic().endpoints(MODEL)
+    endpoint = watched.endpoint()
+    assert endpoint is not None
     assert endpoint.state == "draining"
 
 
-def _loaded(stack: TrafficStack) -> set[str]:
-    endpoints = stack.traffic().endpoints(MODEL)
-    return {loaded.version for e in endpoints for loaded in e.versions if loaded.matches}
+def test_a_sidecar_follows_the_route_and_loses_nothing(watched: Watched) -> None:
+    watched.watch()
+    watched.route("--traffic", "100%", "--version", "v1", "--force")
+    watched.holds("v1")
+    path = f"/m/{watched.model_id}/predict"
+    converge(lambda: httpx.get(f"{watched.stack.gateway_url}{path}").status_code == 200)
+    with Load(watched.stack.gateway_port, path) as load:
+        watched.route("--traffic", "30%", "--version", "v2", "--force")
+        watched.holds("v1", "v2")
+        converge(lambda: load.answers[200, "v2"] > 20)
+        watched.stack.run("route", "promote", "--model-id", watched.model_id, "--version", "v2",
+                          "--force")  # fmt: skip
+        converge(lambda: watched.asked()[-1] == ("unload", "v1"))
+        before = load.total
+        converge(lambda: load.total > before + 50)
+    assert load.lost == {}
+    assert watched.asked() == [("load", "v1"), ("load", "v2"), ("unload", "v1")]
+    assert watched.live() == {"v2"}
+
+
+def test_versions_leave_the_lease_before_the_server(watched: Watched) -> None:
+    watched.alias("v1")
+    watched.watch("--alias", "production", "--drain", "3600")
+    watched.holds("v1")
+    watched.alias("v2")
+    watched.holds("v2")
+    assert watched.asked() == [("load", "v1"), ("load", "v2")], "v1 still runs its requests"
+    assert watched.changes() == [{"v1"}, {"v1", "v2"}, {"v2"}]
+
+
+def test_a_sidecar_that_is_killed_goes_on_before_it_loads(watched: Watched) -> None:
+    watched.alias("v1")
+    first = watched.watch("--alias", "production", ttl_s=3)
+    watched.holds("v1")
+    kill(first)
+    watched.server.tell("/close")
+    watched.alias("v2")
+    watched.watch("--alias", "production", ttl_s=3)
+    converge(lambda: ("load", "v2") in watched.asked(), timeout_s=START_S)
+    beat = watched.endpoint()
+    assert beat is not None
+    converge(lambda: _beaten_since(watched, beat, seconds=6))
+    assert watched.live() == {"v1"}, "the load of v2 takes long, the lease of v1 holds"
+    watched.server.tell("/open")
+    watched.holds("v2")
+    assert watched.asked()[:2] == [("load", "v1"), ("load", "v2")], "v1 was not loaded again"
+    assert "goes on with v1" in watched.log
+
+
+def test_a_server_that_was_restarted_is_loaded_again(watched: Watched) -> None:
+    watched.alias("v1")
+    watched.watch("--alias", "production", ttl_s=3)
+    watched.holds("v1")
+    watched.server.stop()
+    converge(lambda: watched.live() == set())
+    watched.server.start()
+    watched.holds("v1")
+    assert watched.asked() == [("load", "v1")]
+
+
+def test_a_sidecar_outlives_the_registry_and_the_network(watched: Watched) -> None:
+    stack = watched.stack
+    watched.alias("v1")
+    with cable_to(stack.api_ports[0]) as cable:
+        sidecar = watched.watch("--alias", "production", endpoint=cable.url, ttl_s=3)
+        watched.holds("v1")
+        for port in stack.api_ports:
+            stack.kill_api(port)
+        time.sleep(6)
+        for port in stack.api_ports:
+            stack.start_api(port)
+        watched.alias("v2")
+        watched.holds("v2")
+        assert watched.changes() == [{"v1"}, {"v1", "v2"}, {"v2"}], "nobody was cut off"
+        cable.unplug()
+        converge(lambda: watched.live() == set())
+        watched.alias("v1")
+        cable.plug()
+        watched.holds("v1")
+        assert sidecar.poll() is None
+        end(sidecar)
+
+
+def test_sidecars_that_share_a_directory_download_once(watched: Watched) -> None:
+    watched.alias("v1")
+    size = (watched.folder / "v1" / "model.safetensors").stat().st_size
+    names = ["a", "b", "c"]
+    for name in names:
+        watched.watch("--alias", "production", name=name, hooks=False)
+    converge(lambda: all(_fetched(watched, name) is not None for name in names), timeout_s=START_S)
+    fetched = sorted(_fetched(watched, name) or 0 for name in names)
+    assert fetched[:2] == [0, 0]
+    assert size <= fetched[2] < 1.1 * size
+
+
+def test_a_sidecar_may_want_some_layers_only(watched: Watched) -> None:
+    watched.alias("v1")
+    watched.watch("--alias", "production", "--layers", "encoder")
+    watched.holds("v1")
+    (said,) = watched.server.hooks()
+    tensors = load_file(Path(said["path"]) / "model.safetensors")
+    assert set(tensors) == {"encoder.w"}
+    assert json.loads(json.dumps(said)).keys() == {
+        "action", "model_id", "version", "digest", "path",
+    }  # fmt: skip
+    assert Path(said["path"]).name.startswith(said["digest"].removeprefix("sha256:"))
+
+
+def _fetched(watched: Watched, name: str) -> int | None:
+    log = watched.folder / f"{name}.log"
+    found = re.search(r"(\d+) bytes fetched", log.read_text())
+    return int(found[1]) if found else None
+
+
+def _beaten_since(watched: Watched, before: EndpointInfo, *, seconds: float) -> bool:
+    now = watched.endpoint()
+    assert now is not None
+    assert now.state == "live"
+    return (now.last_beat_at - before.last_beat_at).total_seconds() > seconds
