@@ -11,7 +11,7 @@
 
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install -qq
 OR_SAY := || { echo "Packages could not be installed; is there a network?" >&2; exit 1; }
 PYTEST_ARGS ?= -n 2 --dist loadfile
 TORCH := torch==2.13.0

@@ -21,7 +21,7 @@ if "$python" -c 'import ensurepip' 2>/dev/null; then
     "$python" -m venv "$venv"
 elif "$python" -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --without-pip "$venv"
-    "$python" -m pip --python "$venv/bin/python" install --quiet pip
+    "$python" -m pip --python "$venv/bin/python" install -qq pip
 else
     echo "$python has no pip: install the system's python3-venv or python3-pip package." >&2
     exit 1

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("ai-model")
 STOP_TIMEOUT_S = 60
 
-WHAT_NEXT = """\
+WHAT_NEXT = """
 Now with a model of yours. Keep a registry running:
 
   {command} serve --data-dir ./registry
