@@ -5,6 +5,7 @@ facts as fields, and knows the exit code the command line ends with. Must not
 print or log: that is the caller's.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -146,10 +147,10 @@ class NoMatch(NotFound):
     code = "no_match"
     title = "Nothing matches"
 
-    def __init__(self, kind: str, pattern: str, near: Sequence[str]) -> None:
+    def __init__(self, kind: str, pattern: str, near: Sequence[str], *, way_out: str = "") -> None:
         self.pattern = pattern
         self.near = tuple(near)
-        hint = f"Did you mean {', '.join(near)}?" if near else ""
+        hint = f"Did you mean {', '.join(near)}?" if near else way_out
         super().__init__(f"No {kind} matches {pattern!r}.", way_out=hint)
 
     def _fields(self) -> dict[str, Any]:
@@ -261,12 +262,19 @@ class NotSupported(AiModelError):
     title = "Not supported"
 
 
+def as_sentence(text: str) -> str:
+    """Return a statement as a sentence: capital and full stop. Names keep how they are written."""
+    starts_with_a_word = re.match(r"[a-z]+ ", text)
+    capital = text[0].upper() + text[1:] if starts_with_a_word else text
+    return capital if capital.endswith((".", "?", "!")) else f"{capital}."
+
+
 def service_problem(status: int, body: Mapping[str, Any]) -> ServiceProblem:
     """Return the error for a problem document that the service answered. Pure."""
     code = str(body.get("code") or f"http_{status}")
     sentence = str(body.get("detail") or body.get("title") or f"The service answered {status}.")
     kind = PushCorrupt if code == "integrity_failed" else _class_for(status)
-    error = kind(sentence, way_out=_WAYS_OUT.get(code, ""))
+    error = kind(as_sentence(sentence), way_out=_WAYS_OUT.get(code, ""))
     error.code = code
     error.status = status
     error.request_id = str(body.get("request_id") or "")
@@ -302,5 +310,4 @@ _WAYS_OUT = {
     "unauthenticated": "Run `ai-model login` or set AI_MODEL_TOKEN.",
     "forbidden": "Ask for a token with that right.",
     "integrity_failed": "Nothing was published. Push again.",
-    "version_conflict": "Versions are immutable: push these bytes under another name.",
 }

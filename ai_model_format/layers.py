@@ -43,7 +43,7 @@ class LayerNode:
         tensors: how many tensors lie at or below.
         size: bytes of these tensors as they stand in the file; tied tensors count each.
         dtypes: of these tensors.
-        children: by component, in order of first appearance.
+        children: by component, in order of first appearance, numbers by value.
     """
 
     name: str
@@ -118,14 +118,35 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def layer_tree(tensors: Iterable[tuple[str, str, int]]) -> LayerNode:
-    """Build the tree of layers from (name, dtype, size in bytes)."""
+    """Build the tree of layers from (name, dtype, size in bytes).
+
+    Children stand in order of first appearance, but a run of numbers by their value:
+    files that sort names as text have layer 10 before layer 2.
+    """
     root = LayerNode("")
     for name, dtype, size in tensors:
         for node in _path_down(root, name.split(".")):
             node.tensors += 1
             node.size += size
             node.dtypes.add(dtype)
+    _sort_numbers(root)
     return root
+
+
+def _sort_numbers(root: LayerNode) -> None:
+    """Put children that all are numbers in their order. Names may be long and nest deeply."""
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if all(_NUMBER.fullmatch(name) for name in node.children):
+            node.children = dict(sorted(node.children.items(), key=lambda item: _by_value(item[0])))
+        nodes.extend(node.children.values())
+
+
+def _by_value(digits: str) -> tuple[int, str]:
+    """Return what digits sort by: their value, which int() refuses to tell of very many."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
 
 
 def near_layers(pattern: str, names: Iterable[str], *, limit: int = 5) -> list[str]:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from ai_model.errors import NoMatch, UsageError
+from ai_model.errors import NoMatch, UsageError, as_sentence
 from ai_model_format.formats.sharded import is_index_path
 from ai_model_format.layers import InvalidPattern, NoLayerMatches, select_tensors
 from ai_model_format.manifest import File, Manifest
+
+_NO_TENSORS = "These files hold no tensors that can be told apart; get them whole."
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ def select(
         elif not selection.weights_only:
             chosen.append(Chosen(file))
     if not chosen:
-        raise NoMatch("weight file", ", ".join(selection.files) or "*", [])
+        globs = ", ".join(selection.files) or "*"
+        raise NoMatch("file with tensors", globs, [], way_out=_NO_TENSORS)
     return chosen
 
 
@@ -119,6 +122,9 @@ def wanted_names(
     """
     if not selection.layers and not selection.exclude:
         return None
+    if not names:
+        pattern = ", ".join(selection.layers or selection.exclude)
+        raise NoMatch("tensor", pattern, [], way_out=_NO_TENSORS)
     try:
         selected = select_tensors(
             names, layers=selection.layers, exclude=selection.exclude, groups=groups
@@ -126,7 +132,7 @@ def wanted_names(
     except NoLayerMatches as error:
         raise NoMatch("tensor", error.pattern, error.near) from error
     except InvalidPattern as error:
-        raise UsageError(f"{error}.") from error
+        raise UsageError(as_sentence(str(error))) from error
     if not selected:
         raise NoMatch("tensor left after --exclude", ", ".join(selection.exclude), [])
     return frozenset(selected)

@@ -52,6 +52,8 @@ def _lines(version: "Version", tree: "LayerNode", depth: int) -> Iterator[str]:
     yield f"{version.model_id} {version.name}: {what}"
     if tree.tensors:
         yield from table(_HEAD, list(_rows(tree, shapes, "", depth)))
+    else:
+        yield "Its files hold no tensors that can be told apart; get brings them whole."
     for group, patterns in version.info.metadata.groups.items():
         yield f"group {group} = {', '.join(patterns)}"
 

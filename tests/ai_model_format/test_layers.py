@@ -140,5 +140,18 @@ def test_the_tree_counts_what_lies_below() -> None:
     assert list(tree.children["a"].children) == ["b", "c"]
 
 
+def test_the_tree_has_numbers_in_their_order() -> None:
+    names = ("h.0.w", "h.1.w", "h.10.w", "h.2.w", "b.x", "b.a")
+    tree = layer_tree([(name, "F32", 4) for name in names])
+    assert list(tree.children["h"].children) == ["0", "1", "2", "10"]
+    assert list(tree.children["b"].children) == ["x", "a"]
+
+
+def test_the_tree_takes_names_of_any_length_and_depth() -> None:
+    long, deep = "9" * 10_000, ".".join("1" * 5_000)
+    tree = layer_tree([(long, "F32", 4), ("10", "F32", 4), ("2", "F32", 4), (deep, "F32", 4)])
+    assert list(tree.children) == ["1", "2", "10", long]
+
+
 def test_patterns_are_split_once_each() -> None:
     assert split_patterns(["a, b", "b,c"]) == ["a", "b", "c"]
