@@ -16,7 +16,7 @@ import httpx
 from pydantic import ValidationError
 
 from ai_model.config import Config
-from ai_model.errors import ResourceConflict, UsageError
+from ai_model.errors import ResourceConflict, UsageError, as_sentence
 from ai_model.retry import RetryPolicy
 from ai_model.session import RequestCounter, Session, read_answer
 from ai_model_format import names, wire
@@ -259,7 +259,7 @@ def checked(parse: Callable[[str], str], text: str) -> str:
     try:
         return parse(text)
     except names.InvalidName as error:
-        raise UsageError(f"{error}.") from error
+        raise UsageError(as_sentence(str(error))) from error
 
 
 def _model(model_id: str) -> str:

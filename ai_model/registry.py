@@ -100,9 +100,9 @@ class Registry:
     ) -> PushResult:
         """Publish a file or a directory as a version, sending only bytes the registry lacks.
 
-        Run again after an interruption, it goes on where it stopped. The git commit
-        is captured where ``metadata`` names none and ``path`` or the working directory
-        lies in a checkout.
+        Run again after an interruption, it goes on where it stopped. Where ``metadata``
+        names no git commit, that of the checkout which holds ``path`` is taken, else
+        that of the working directory's.
 
         Raises:
             PathNotFound: nothing is at ``path``.

@@ -35,7 +35,8 @@ class InvalidName(ValueError):
         self.kind = kind
         self.value = value
         self.rule = rule
-        super().__init__(f"{kind} {value[:200]!r} is not valid: a {kind} {rule}")
+        article = "an" if kind[:1] in "aeiou" else "a"
+        super().__init__(f"{kind} {value[:200]!r} is not valid: {article} {kind} {rule}")
 
 
 def parse_model_id(text: str) -> str:

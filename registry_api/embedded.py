@@ -193,7 +193,9 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         sock = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise CannotServe(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        # create_server() adds the address to the system's words in its own way
+        reason = (error.strerror or str(error)).partition(" (while ")[0]
+        raise CannotServe(f"cannot listen on {host}:{port}: {reason}") from error
     with sock:
         yield sock
 

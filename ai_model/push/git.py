@@ -1,15 +1,11 @@
-"""The commit of the checkout that a push is run in."""
+"""The commit of a checkout, for the metadata of a push."""
 
 import subprocess
 from pathlib import Path
 
 
-def head_commit(directory: Path | None = None) -> str | None:
-    """Return the commit that is checked out, ``None`` outside of a checkout or without git.
-
-    Args:
-        directory: where to look; the working directory where not given.
-    """
+def head_commit(directory: Path) -> str | None:
+    """Return the commit checked out there, ``None`` outside of a checkout or without git."""
     try:
         done = subprocess.run(
             ["git", "rev-parse", "--verify", "--quiet", "HEAD"],

@@ -47,7 +47,7 @@ def push(
     """
     started = time.monotonic()
     checked(names.parse_model_id, model_id)
-    described = _metadata(metadata)
+    described = _metadata(metadata, path)
     _check_request(version, alias)
     found = scan(path)
     manifest = build_manifest(found.files, on_progress=on_progress)
@@ -155,14 +155,18 @@ def _is_unchanged(local: LocalFile) -> bool:
     return (now.st_size, now.st_mtime_ns) == (local.size, local.mtime_ns)
 
 
-def _metadata(given: wire.Metadata | Mapping[str, Any] | None) -> wire.Metadata:
-    """Return the metadata, with the git commit where it names none."""
+def _metadata(given: wire.Metadata | Mapping[str, Any] | None, path: Path) -> wire.Metadata:
+    """Return the metadata, with the git commit where it names none.
+
+    It is that of the checkout which holds ``path``, else of the working directory.
+    """
     try:
         metadata = wire.Metadata.model_validate(given or {})
     except ValidationError as error:
         raise invalid_fields(error) from error
     if metadata.git_commit is None:
-        return metadata.model_copy(update={"git_commit": head_commit()})
+        commit = head_commit(path if path.is_dir() else path.parent) or head_commit(Path())
+        return metadata.model_copy(update={"git_commit": commit})
     return metadata
 
 

@@ -8,11 +8,11 @@ from ai_model_cli.invocation import Invocation
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
 @options.common_options
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print a script that completes ai-model in SHELL.
+    """Print a script that completes ai-model in SHELL: bash, zsh or fish.
 
     \b
     Examples:

@@ -35,9 +35,9 @@ def command(
     """Publish the file or directory PATH as an immutable version.
 
     Only bytes that the registry lacks are sent. Kill it at any moment and run it
-    again: it goes on where it stopped. The git commit is captured when PATH or
-    the working directory lies in a checkout. Sizes are printed in powers of
-    1000 (1 MB is 1,000,000 bytes); --json has bytes.
+    again: it goes on where it stopped. The git commit is that of the
+    checkout which holds PATH, else of the working directory's. Sizes are
+    printed in powers of 1000 (1 MB is 1,000,000 bytes); --json has bytes.
 
     \b
     Examples:
@@ -53,10 +53,10 @@ def command(
         )
     for sentence in result.notes:
         note(sentence)
-    invocation.answer(result, _lines(result))
+    invocation.answer(result, _lines(result, alias))
 
 
-def _lines(result: "PushResult") -> Iterator[str]:
+def _lines(result: "PushResult", alias: str | None) -> Iterator[str]:
     name = f"{result.model_id} {result.version}"
     what = f"{count(len(result.files), 'file')}, {human_size(result.bytes_total)}"
     if result.created:
@@ -69,5 +69,6 @@ def _lines(result: "PushResult") -> Iterator[str]:
         if more > 0:
             yield f"{human_size(more)} more stood here twice or had been sent before."
     else:
-        yield f"{name} was there already with the same bytes ({what}); nothing changed."
+        changed = f"only alias {alias} was set" if alias else "nothing changed"
+        yield f"{name} was there already with the same bytes ({what}); {changed}."
     yield f"Manifest {result.manifest_digest}"

@@ -20,6 +20,7 @@ def command(invocation: Invocation) -> None:
         identity = registry.whoami()
         endpoint = registry.config.endpoint
     document = {"endpoint": endpoint, **identity.model_dump(mode="json")}
-    models = ", ".join(identity.models)
-    line = f"{identity.name} ({identity.role} of models {models}) at {endpoint}"
+    globs = ", ".join(identity.models)
+    models = "all models" if "*" in identity.models else f"models {globs}"
+    line = f"{identity.name} ({identity.role} of {models}) at {endpoint}"
     invocation.answer(document, [line])

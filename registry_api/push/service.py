@@ -129,10 +129,9 @@ def show_row(
 
 def note_on_metadata(version: VersionRow, facts: Any) -> list[str]:
     """Return what to tell the author of a version that was there before. Pure."""
-    notes = [f"version {version.name!r} was there already with the same bytes"]
-    if version.facts != facts:
-        notes.append("its metadata differs from yours and stays as it was published")
-    return notes
+    if version.facts == facts:
+        return []
+    return [f"The metadata of {version.name!r} differs from yours and stays as it was published."]
 
 
 def _missing(

@@ -2,6 +2,7 @@
 
 import json
 import stat
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -34,10 +35,60 @@ def test_push_says_what_was_sent(shell, weights):
     assert shown["metadata"]["groups"] == {"top": ["head"]}
 
 
+def test_push_again_says_once_that_it_was_there(shell, pushed, weights):
+    again = shell.run("push", str(weights), *pushed)
+    name = f"{pushed[1]} v1 was there already with the same bytes (1 file, 34.0 kB)"
+    assert again.stdout.splitlines()[0] == f"{name}; nothing changed."
+    assert again.stderr == ""
+    renamed = shell.run("push", str(weights), *pushed, "--alias", "prod", "--metric", "loss=1")
+    assert renamed.stdout.splitlines()[0] == f"{name}; only alias prod was set."
+    note = "The metadata of 'v1' differs from yours and stays as it was published.\n"
+    assert renamed.stderr == note
+    assert shell.json("show", "--model-id", pushed[1], "--version", "prod")["version"] == "v1"
+
+
 def test_push_of_other_bytes_is_a_conflict(shell, pushed, weights):
     weights.write_bytes(b"other bytes")
     problem = shell.json("push", str(weights), *pushed, code=5)
     assert problem["code"] == "version_conflict"
+    assert problem["detail"] == (
+        f"Version 'v1' of model {pushed[1]!r} exists with other bytes and stays as it is;"
+        " push under another version name."
+    )
+
+
+def test_push_keeps_the_commit_of_the_checkout_that_holds_the_path(shell, tmp_path):
+    code, data = checkout(tmp_path / "code"), checkout(tmp_path / "data")
+    (tmp_path / "plain.bin").write_bytes(b"elsewhere")
+    for path, version, expected in (
+        (tmp_path / "data" / "file.bin", "file", data),
+        (tmp_path / "data", "folder", data),
+        (tmp_path / "plain.bin", "elsewhere", code),
+    ):
+        model = ("--model-id", "cli/commits", "--version", version)
+        shell.run("push", str(path), *model, cwd=tmp_path / "code")
+        assert shell.json("show", *model)["metadata"]["git_commit"] == expected
+
+
+def checkout(folder: Path) -> str:
+    """Make a repository with one commit; return that."""
+    folder.mkdir()
+    (folder / "file.bin").write_bytes(folder.name.encode())
+    git = ("git", "-C", folder, "-c", "user.name=A", "-c", "user.email=a@example.org")
+    for arguments in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "-m", "One")):
+        subprocess.run([*git, *arguments], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    return head.stdout.strip()
+
+
+def test_files_without_tensors_say_so(shell, tmp_path):
+    (tmp_path / "opaque.bin").write_bytes(b"opaque")
+    model = ("--model-id", "cli/opaque", "--version", "v1")
+    shell.run("push", str(tmp_path / "opaque.bin"), *model)
+    assert "no tensors that can be told apart" in shell.lines("layers", *model)[1]
+    for option in (("--layers", "encoder"), ("--weights-only",)):
+        problem = shell.json("get", *model, *option, code=3)
+        assert problem["detail"].endswith("get them whole.")
 
 
 def test_push_of_nothing_is_not_found(shell):

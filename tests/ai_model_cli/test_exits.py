@@ -144,6 +144,20 @@ def test_each_kind_of_error_has_its_exit_code(error, code, exit_code):
     assert problem["detail"].endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("detail", "sentence"),
+    [
+        ("there is no model 'nope'", "There is no model 'nope'."),
+        ("git_commit: it is not hex", "git_commit: it is not hex."),
+        ("metadata.groups is too long", "metadata.groups is too long."),
+        ("'v1' is an alias", "'v1' is an alias."),
+        ("Is the endpoint right?", "Is the endpoint right?"),
+    ],
+)
+def test_what_the_service_says_is_a_sentence(detail, sentence):
+    assert errors.service_problem(404, {"detail": detail}).sentence == sentence
+
+
 def test_an_interruption_says_what_was_noted_on_it():
     interruption = KeyboardInterrupt()
     interruption.add_note("What was sent is kept.")

@@ -34,6 +34,11 @@ BAD: list[tuple[Callable[[str], str], str]] = [
 ]
 
 
+def test_the_refusal_is_good_english() -> None:
+    with pytest.raises(InvalidName, match="an alias cannot be the reserved word"):
+        parse_alias("latest")
+
+
 @pytest.mark.parametrize(("parse", "text"), GOOD)
 def test_good_names_come_back(parse: Callable[[str], str], text: str) -> None:
     assert parse(text) == text

@@ -30,8 +30,8 @@ class Shell:
     def run(self, *arguments: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess:
         done = subprocess.run(
             [*COMMAND, *arguments],
-            cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False,
-            **options,
+            env=self.environment, capture_output=True, text=True, check=False,
+            **{"cwd": self.folder} | options,
         )  # fmt: skip
         assert done.returncode == code, (done.stdout, done.stderr)
         return done
