@@ -86,9 +86,14 @@ def _run_one(command: Command, home: Path, timeout_s: float) -> Usage:
         )
         timer = threading.Timer(timeout_s, process.kill)
         timer.start()
-        _, status, resources = os.wait4(process.pid, 0)
-        wall_s = time.perf_counter() - began
-        timer.cancel()
+        try:
+            _, status, resources = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            wall_s = time.perf_counter() - began
+            timer.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             said = _tail(err) or _tail(out)
