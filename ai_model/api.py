@@ -29,12 +29,10 @@ Page = TypeVar("Page", "wire.ModelPage", "wire.VersionPage", "wire.AliasList", "
 class Api:
     """Calls of one registry. Safe to use from threads."""
 
-    def __init__(
-        self, config: Config, *, connections: int = 8, policy: RetryPolicy | None = None
-    ) -> None:
+    def __init__(self, config: Config, *, policy: RetryPolicy | None = None) -> None:
         self.config = config
-        self.connections = connections
-        self.session = Session(config, connections=connections, policy=policy or RetryPolicy())
+        self.connections = config.connections
+        self.session = Session(config, policy=policy or RetryPolicy())
         self.counter = RequestCounter()
 
     @property

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,40 +66,50 @@ class Held:
 
 
 class Cache:
-    """The cache directory. Safe to use from threads and processes."""
+    """The cache directory. Safe to use from threads and processes.
+
+    Attributes:
+        directory: of it all.
+        manifests_dir: manifests, each in a file of its digest's name.
+        notes_dir: a note for each directory that a get wrote.
+        loaded_dir: files that were fetched for ``load``, below their version's digest.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._manifests = directory / "manifests"
-        self._held = directory / "held"
+        self.manifests_dir = directory / "manifests"
+        self.notes_dir = directory / "held"
+        self.loaded_dir = directory / "loaded"
 
     def manifest(self, digest: Digest) -> bytes | None:
         """Return a manifest's bytes if they are here and have their digest."""
+        path = self.manifests_dir / f"{hex_of(digest)}.json"
         try:
-            data = (self._manifests / f"{hex_of(digest)}.json").read_bytes()
+            data = path.read_bytes()
         except OSError:
             return None
+        mark_used(path)
         return data if digest_of(data) == digest else None
 
     def keep_manifest(self, digest: Digest, data: bytes) -> None:
         """Keep a manifest; it never changes."""
-        _write(self._manifests / f"{hex_of(digest)}.json", data)
+        _write(self.manifests_dir / f"{hex_of(digest)}.json", data)
 
     def remember(self, held: Held) -> None:
         """Note what lies below ``held.root``, in place of what was noted before."""
         name = hashlib.sha256(os.fsencode(held.root)).hexdigest()[:32]
-        _write(self._held / f"{name}.json", json.dumps(_held_to_json(held)).encode())
+        _write(self.notes_dir / f"{name}.json", json.dumps(_held_to_json(held)).encode())
 
     def held(self, model_id: str) -> Iterator[Held]:
         """Yield what was noted, the same model's first, then the newest."""
-        notes = [held for file in self._newest() if (held := _read_held(file)) is not None]
+        notes = [held for file in self._newest() if (held := read_held(file)) is not None]
         yield from (held for held in notes if held.model_id == model_id)
         yield from (held for held in notes if held.model_id != model_id)
 
     def _newest(self) -> list[Path]:
         """Return the notes, newest first, deleting those beyond ``MAX_HELD``."""
         try:
-            with os.scandir(self._held) as entries:
+            with os.scandir(self.notes_dir) as entries:
                 dated = [(entry.stat().st_mtime_ns, entry.path) for entry in entries]
         except OSError:
             return []
@@ -108,6 +118,12 @@ class Cache:
             with contextlib.suppress(OSError):
                 path.unlink()
         return paths[:MAX_HELD]
+
+
+def mark_used(path: Path) -> None:
+    """Note that something was used now, so that it is not pruned as old."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -132,14 +148,15 @@ def _held_to_json(held: Held) -> dict[str, Any]:
                 "size": file.size,
                 "mtime_ns": file.mtime_ns,
                 "path": file.path,
-                "runs": [[offset, run.start, run.end] for offset, run in file.runs],
+                "runs": runs_to_json(file.runs),
             }
             for file in held.files
         ],
     }
 
 
-def _read_held(path: Path) -> Held | None:
+def read_held(path: Path) -> Held | None:
+    """Return a note, ``None`` where it cannot be read."""
     try:
         value = json.loads(path.read_bytes())
         return Held(
@@ -158,5 +175,19 @@ def _held_file(value: dict[str, Any]) -> HeldFile:
         size=value["size"],
         mtime_ns=value["mtime_ns"],
         path=value["path"],
-        runs=tuple((offset, ByteRange(start, end)) for offset, start, end in value["runs"]),
+        runs=runs_from_json(value["runs"]),
     )
+
+
+def runs_to_json(runs: Sequence[tuple[int, ByteRange]]) -> list[list[int]]:
+    """Return the runs of a held file as JSON has them."""
+    return [[offset, run.start, run.end] for offset, run in runs]
+
+
+def runs_from_json(value: Any) -> tuple[tuple[int, ByteRange], ...]:
+    """Return the runs of a held file.
+
+    Raises:
+        ValueError: or ``TypeError``; it is something else.
+    """
+    return tuple((int(offset), ByteRange(start, end)) for offset, start, end in value)

@@ -1,7 +1,7 @@
 """Settings: argument > environment > config file. The only reader of the environment.
 
-The config file is TOML with the keys ``endpoint``, ``token`` and ``cache``, at
-``$AI_MODEL_CONFIG`` or ``$XDG_CONFIG_HOME/ai-model/config.toml``. A token is
+The config file is TOML with the keys ``endpoint``, ``token``, ``cache``, ``connections`` and
+``max_bandwidth``, at ``$AI_MODEL_CONFIG`` or ``$XDG_CONFIG_HOME/ai-model/config.toml``. A token is
 bound to the endpoint it was given with: one from the file is never sent to an
 endpoint that came from elsewhere.
 """
@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ai_model.bandwidth import parse_rate
 from ai_model.errors import UsageError
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:8080"
-_KEYS = frozenset({"endpoint", "token", "cache"})
+MAX_CONNECTIONS = 256
+_KEYS = frozenset({"endpoint", "token", "cache", "connections", "max_bandwidth"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,20 @@ class Config:
         endpoint: base URL of the registry, without a slash at the end.
         token: secret; ``None`` to ask as nobody.
         cache_dir: where manifests and records of what lies on disk are kept.
+        connections: transfers at once; ``None`` adapts to what the network gives.
+        max_bandwidth: bytes a second over all of them; ``None`` for no limit.
     """
 
     endpoint: str
     token: str | None
     cache_dir: Path
+    connections: int | None = None
+    max_bandwidth: int | None = None
 
     def __repr__(self) -> str:
         """Show everything but the token."""
         shown = "set" if self.token else None
-        return f"Config(endpoint={self.endpoint!r}, token={shown}, cache_dir={self.cache_dir})"
+        return f"Config(endpoint={self.endpoint!r}, token={shown}, cache_dir={self.cache_dir}, ...)"
 
 
 def load_config(
@@ -47,12 +53,14 @@ def load_config(
     token: str | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     config_file: str | os.PathLike[str] | None = None,
+    connections: int | str | None = None,
+    max_bandwidth: int | str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Config:
     """Return the settings that hold, arguments first.
 
     Raises:
-        UsageError: the endpoint is no URL, or the config file cannot be read.
+        UsageError: the endpoint is no URL, a number is none, or the config file cannot be read.
     """
     env = os.environ if environ is None else environ
     named = config_file or env.get("AI_MODEL_CONFIG")
@@ -63,7 +71,11 @@ def load_config(
     if not token:
         token = env.get("AI_MODEL_TOKEN") or _token_for(url, stored)
     cache = cache_dir or env.get("AI_MODEL_CACHE") or stored.get("cache") or _cache_path(env)
-    return Config(url, token or None, Path(cache).expanduser())
+    lanes = connections or env.get("AI_MODEL_CONNECTIONS") or stored.get("connections")
+    rate = max_bandwidth or env.get("AI_MODEL_MAX_BANDWIDTH") or stored.get("max_bandwidth")
+    return Config(
+        url, token or None, Path(cache).expanduser(), _connections(lanes), _bandwidth(rate)
+    )
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
@@ -115,6 +127,30 @@ def parse_endpoint(text: str) -> str:
             way_out="Set --endpoint, AI_MODEL_ENDPOINT or `endpoint` in the config file.",
         )
     return text.strip().rstrip("/")
+
+
+def _connections(value: int | str | None) -> int | None:
+    if value is None or value == "auto":
+        return None
+    text = str(value)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_CONNECTIONS):
+        raise UsageError(
+            f"{text!r} is not a number of connections from 1 to {MAX_CONNECTIONS}.",
+            way_out="Set --connections, AI_MODEL_CONNECTIONS or `connections`, or say auto.",
+        )
+    return int(text)
+
+
+def _bandwidth(value: int | str | None) -> int | None:
+    if value is None:
+        return None
+    try:
+        return parse_rate(str(value))
+    except ValueError as error:
+        raise UsageError(
+            f"The bandwidth {error}.",
+            way_out="Set --max-bandwidth, AI_MODEL_MAX_BANDWIDTH or `max_bandwidth`.",
+        ) from error
 
 
 def _token_for(endpoint: str, stored: Mapping[str, str]) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ai_model.arrays import MakeArray, numpy_maker, torch_maker
+from ai_model.cache import mark_used
 from ai_model.errors import UsageError
 from ai_model.get.run import get
 from ai_model.get.select import Selection, wanted_names
@@ -40,6 +41,7 @@ def load(
     names = [tensor.name for file in version.files for tensor in file.tensors]
     wanted = wanted_names(names, selection, version.info.metadata.groups)
     result = get(version, selection, _directory(version, selection), on_progress=on_progress)
+    mark_used(result.output)
     arrays: dict[str, Any] = {}
     for file in result.files:
         for name, array in _arrays(result.output / file.path, make):
@@ -77,4 +79,4 @@ def _directory(version: Version, selection: Selection) -> Path:
     """Return where the files are kept: one place for each content and selection."""
     asked = canonical_json([selection.to_json(), version.info.metadata.groups])
     key = hashlib.sha256(asked).hexdigest()[:16]
-    return version.cache.directory / "loaded" / hex_of(version.digest)[:32] / key
+    return version.cache.loaded_dir / hex_of(version.digest)[:32] / key

@@ -16,8 +16,16 @@ from ai_model.config import Config, load_config
 
 if TYPE_CHECKING:
     from ai_model.api import Api
+    from ai_model.cache import Cache
     from ai_model.progress import OnProgress
-    from ai_model.results import GetResult, PushResult, VerifyResult
+    from ai_model.results import (
+        CacheList,
+        CacheVerified,
+        GetResult,
+        Pruned,
+        PushResult,
+        VerifyResult,
+    )
     from ai_model.version import Version
     from ai_model_format.wire import (
         AliasInfo,
@@ -43,7 +51,9 @@ class Registry:
         token: secret; likewise.
         cache_dir: where manifests and records of local files are kept; likewise.
         config_file: read instead of the usual one.
-        connections: how many transfers run at once.
+        connections: how many transfers run at once; else as many as the network gives more for.
+        max_bandwidth: limit over all of them, both ways: bytes a second, or text such as
+            ``50MB``.
         on_note: told, in a sentence, when a request is to be tried again.
 
     Raises:
@@ -57,13 +67,18 @@ class Registry:
         *,
         cache_dir: str | PathLike[str] | None = None,
         config_file: str | PathLike[str] | None = None,
-        connections: int = 8,
+        connections: int | str | None = None,
+        max_bandwidth: int | str | None = None,
         on_note: Callable[[str], None] | None = None,
     ) -> None:
         self.config: Config = load_config(
-            endpoint=endpoint, token=token, cache_dir=cache_dir, config_file=config_file
+            endpoint=endpoint,
+            token=token,
+            cache_dir=cache_dir,
+            config_file=config_file,
+            connections=connections,
+            max_bandwidth=max_bandwidth,
         )
-        self.connections = connections
         self._on_note = on_note
 
     @functools.cached_property
@@ -71,7 +86,7 @@ class Registry:
         """The typed calls of the REST interface."""
         from ai_model.api import Api  # lazy: httpx and pydantic cost 150 ms
 
-        api = Api(self.config, connections=self.connections)
+        api = Api(self.config)
         api.session.on_note = self._on_note
         return api
 
@@ -124,7 +139,7 @@ class Registry:
             on_progress=on_progress,
         )
 
-    def get(
+    def get(  # noqa: PLR0913 - one keyword for each thing that can be asked for
         self,
         model_id: str,
         ref: str = "latest",
@@ -134,6 +149,7 @@ class Registry:
         files: Patterns = (),
         weights_only: bool = False,
         output: str | PathLike[str] | None = None,
+        reuse: Sequence[str | PathLike[str]] = (),
         on_progress: OnProgress | None = None,
     ) -> GetResult:
         """Bring a version, or the layers asked for, into a directory, every byte verified.
@@ -146,6 +162,8 @@ class Registry:
             files: globs over paths; only these files.
             weights_only: leave out files that hold no tensors.
             output: directory; ``./<model name>-<version>`` where not given.
+            reuse: further directories that gets wrote, such as a share that other machines
+                write to, to copy from what they hold of the version.
             on_progress: told how far it is.
 
         Raises:
@@ -161,6 +179,7 @@ class Registry:
             files=files,
             weights_only=weights_only,
             output=output,
+            reuse=reuse,
             on_progress=on_progress,
         )
 
@@ -214,6 +233,41 @@ class Registry:
         from ai_model.verify import verify
 
         return verify(self.api, Path(fspath(directory)), on_progress=on_progress)
+
+    # The cache; nothing here asks the registry
+
+    def cache_list(self) -> CacheList:
+        """Return what the cache holds and what it knows of, what was used last first."""
+        from ai_model.cache_care.contents import list_cache
+
+        return list_cache(self._cache)
+
+    def cache_prune(
+        self, *, older_than_s: float | None = None, max_bytes: int | None = None
+    ) -> Pruned:
+        """Remove what was not used for so long, and of the rest what was used longest ago.
+
+        Directories that gets wrote are never touched.
+
+        Args:
+            older_than_s: seconds since the last use.
+            max_bytes: how large the cache's own files may be together.
+        """
+        from ai_model.cache_care.prune import prune
+
+        return prune(self._cache, older_than_s=older_than_s, max_bytes=max_bytes)
+
+    def cache_verify(self, *, on_progress: OnProgress | None = None) -> CacheVerified:
+        """Hash all of the cache and every byte that it knows of in other directories."""
+        from ai_model.cache_care.verify import verify_cache
+
+        return verify_cache(self._cache, on_progress=on_progress)
+
+    @property
+    def _cache(self) -> Cache:
+        from ai_model.cache import Cache
+
+        return Cache(self.config.cache_dir)
 
     # Catalog
 

@@ -134,6 +134,69 @@ class VerifyResult(_Result):
     elapsed_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class CachedItem(_Result):
+    """Something in the cache.
+
+    Attributes:
+        kind: a ``manifest``; files ``loaded`` for ``Registry.load``; a ``note`` of a directory
+            that a get wrote, whose bytes are not the cache's own.
+        name: digest of the manifest, or the directory.
+        size: bytes; of a note, those of the files that are as they were noted.
+        used_at: seconds since the epoch.
+        usable: it still leads to something.
+    """
+
+    kind: Literal["manifest", "loaded", "note"]
+    name: str
+    size: int
+    used_at: float
+    usable: bool = True
+    model_id: str = ""
+    manifest_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheList(_Result):
+    """What is in the cache, what was used last first.
+
+    Attributes:
+        bytes_own: that the cache takes.
+        bytes_noted: in directories that gets wrote, to copy from.
+    """
+
+    directory: Path
+    items: tuple[CachedItem, ...]
+    bytes_own: int
+    bytes_noted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned(_Result):
+    """What was removed from the cache."""
+
+    removed: tuple[CachedItem, ...]
+    bytes_freed: int
+    bytes_kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheProblem(_Result):
+    """A file of the cache, or one that it names, that is not as it should be."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheVerified(_Result):
+    """The cache and what it names, hashed."""
+
+    ok: bool
+    problems: tuple[CacheProblem, ...]
+    bytes_verified: int
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, _Result):
         return value.to_json()

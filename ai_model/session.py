@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from ai_model.bandwidth import Bandwidth
 from ai_model.config import Config
 from ai_model.errors import ServiceProblem, service_problem
+from ai_model.lanes import MOST
 from ai_model.retry import RETRIED_STATUSES, Retrier, RetryPolicy, TryAgain, retry_after_s
 from ai_model.transport import Transport
 
@@ -38,13 +40,14 @@ class Session:
         on_note: told when one is to be.
     """
 
-    def __init__(self, config: Config, *, connections: int, policy: RetryPolicy) -> None:
+    def __init__(self, config: Config, *, policy: RetryPolicy) -> None:
         self.config = config
         self.policy = policy
         self.on_note: Callable[[str], None] | None = None
+        self.bandwidth = Bandwidth(config.max_bandwidth)
         agent = {"user-agent": f"ai-model/{_version()}"}
         token = {"authorization": f"Bearer {config.token}"} if config.token else {}
-        transport = Transport(connections=connections + 2)
+        transport = Transport(connections=(config.connections or MOST) + 2)
         self._service = httpx.Client(
             base_url=config.endpoint, headers=agent | token, transport=transport, timeout=_TIMEOUT
         )

@@ -108,6 +108,7 @@ class Version:
         files: Patterns = (),
         weights_only: bool = False,
         output: str | PathLike[str] | None = None,
+        reuse: Sequence[str | PathLike[str]] = (),
         on_progress: OnProgress | None = None,
     ) -> GetResult:
         """Bring it, or parts of it, into a directory. See ``Registry.get``."""
@@ -117,7 +118,8 @@ class Version:
             layers=layers, exclude=exclude, files=files, weights_only=weights_only
         )
         folder = Path(fspath(output)) if output is not None else self.default_output()
-        return get(self, selection, folder, on_progress=on_progress)
+        places = [Path(fspath(place)) for place in reuse]
+        return get(self, selection, folder, reuse=places, on_progress=on_progress)
 
     def load(
         self,

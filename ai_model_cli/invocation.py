@@ -27,19 +27,30 @@ class Invocation:
         endpoint: base URL of the registry; ``None`` for what the settings say.
         token: secret, likewise.
         config: config file, likewise.
+        connections: transfers at once, or ``auto``; likewise.
+        max_bandwidth: bytes a second as text, likewise.
     """
 
     as_json: bool = False
     endpoint: str | None = None
     token: str | None = None
     config: Path | None = None
+    connections: str | None = None
+    max_bandwidth: str | None = None
 
     @contextmanager
     def registry(self) -> Iterator[Registry]:
         """Open the registry that the settings name."""
         from ai_model import Registry  # lazy: --help needs none of it
 
-        registry = Registry(self.endpoint, self.token, config_file=self.config, on_note=note)
+        registry = Registry(
+            self.endpoint,
+            self.token,
+            config_file=self.config,
+            connections=self.connections,
+            max_bandwidth=self.max_bandwidth,
+            on_note=note,
+        )
         with registry:
             yield registry
 

@@ -58,6 +58,31 @@ def common_options(command: _Function) -> _Function:
     return command
 
 
+def transfer(command: _Function) -> _Function:
+    """Add ``--connections`` and ``--max-bandwidth``."""
+    for option in reversed(_TRANSFER):
+        command = option(command)
+    return command
+
+
+_TRANSFER = (
+    click.option(
+        "--connections",
+        metavar="N",
+        expose_value=False,
+        callback=_remember,
+        help="Transfers at once, 1 to 256.  [default: auto, as many as the network gives more for]",
+    ),
+    click.option(
+        "--max-bandwidth",
+        metavar="RATE",
+        expose_value=False,
+        callback=_remember,
+        help="Limit over all connections, a second: 50MB, 512KiB or 400Mbit.  [default: none]",
+    ),
+)
+
+
 def model_id(command: _Function) -> _Function:
     """Add ``--model-id``."""
     return click.option(

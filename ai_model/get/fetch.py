@@ -17,17 +17,17 @@ from ai_model.errors import CorruptBytes, service_problem
 from ai_model.get.plan import Piece, RangeRequest
 from ai_model.get.source import Address, Source
 from ai_model.get.targets import Target
+from ai_model.lanes import Lanes
 from ai_model.progress import Meter
 from ai_model.retry import (
     RETRIED_STATUSES,
     THROTTLED_STATUSES,
     Interrupted,
     Retrier,
-    RetryPolicy,
     TryAgain,
     retry_after_s,
 )
-from ai_model.session import RequestCounter
+from ai_model.session import RequestCounter, Session
 from ai_model.transport import read_into
 from ai_model_format.byte_range import ByteRange, parse_content_range
 from ai_model_format.digest import digest_from_raw
@@ -47,23 +47,25 @@ class Fetcher:
 
     def __init__(
         self,
-        client: httpx.Client,
+        session: Session,
         source: Source,
         targets: Sequence[Target],
         *,
-        policy: RetryPolicy,
+        lanes: Lanes,
         counter: RequestCounter,
         meter: Meter,
         stopped: threading.Event,
     ) -> None:
         self.bytes_received = 0
-        self._client = client
+        self._client = session.store
+        self._bandwidth = session.bandwidth
+        self._lanes = lanes
         self._source = source
         self._targets = targets
         self._counter = counter
         self._meter = meter
         self._stopped = stopped
-        self._retrier = Retrier(policy, stopped=stopped, note=meter.note)
+        self._retrier = Retrier(session.policy, stopped=stopped, note=meter.note)
         self._local = threading.local()
         self._lock = threading.Lock()
 
@@ -93,9 +95,14 @@ class Fetcher:
         self._retrier.call(
             lambda: self._attempt(request, stream),
             what=f"Fetching {request.pieces[0][1].file.path}",
-            on_failure=stream.went_on,
+            on_failure=lambda: self._went_on(stream),
         )
         return stream.bad
+
+    def _went_on(self, stream: "_Progress") -> bool:
+        if stream.throttled:
+            self._lanes.throttled()
+        return stream.went_on()
 
     def _attempt(self, request: RangeRequest, stream: "_Progress") -> None:
         address = self._source.address(request.object, past_edge=stream.past_edge)
@@ -148,13 +155,15 @@ class Fetcher:
         """Yield the next ``size`` bytes of a body in pieces that share one buffer."""
         buffer = self._buffer()
         while size:
-            count = read_into(response, buffer[:size])
+            count = read_into(response, buffer[: self._bandwidth.piece(size)])
             if not count:
                 raise TryAgain("the answer broke off")
             if self._stopped.is_set():
                 raise Interrupted
+            self._bandwidth.take(count, self._stopped.wait)
             with self._lock:
                 self.bytes_received += count
+            self._lanes.moved(count)
             size -= count
             yield buffer[:count]
 
@@ -211,6 +220,7 @@ class _Progress:
         past_edge: the next try goes to the origin. An edge that brings nothing is passed by;
             one that has to slow down is not, because the origin is where it is crowded.
         bad: pieces that arrived with another digest.
+        throttled: the last try failed because there are too many requests.
     """
 
     def __init__(
@@ -223,7 +233,7 @@ class _Progress:
         self.headers = headers or {}
         self.past_edge = past_edge
         self.bad: list[tuple[int, Piece]] = []
-        self._throttled = False
+        self.throttled = False
         self._done = 0
         self._done_before = 0
 
@@ -240,15 +250,15 @@ class _Progress:
     def went_on(self) -> bool:
         """Say whether pieces were received since this was asked last."""
         went_on, self._done_before = self._done > self._done_before, self._done
-        self.past_edge = self.past_edge or not (went_on or self._throttled)
+        self.past_edge = self.past_edge or not (went_on or self.throttled)
         return went_on
 
     @contextmanager
     def noticing(self) -> Iterator[None]:
         """Notice whether a try failed because there are too many requests."""
-        self._throttled = False
+        self.throttled = False
         try:
             yield
         except TryAgain as error:
-            self._throttled = error.throttled
+            self.throttled = error.throttled
             raise

@@ -4,10 +4,14 @@ What is noted is believed only as far as where to look: whoever copies hashes.
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ai_model.cache import Cache, Held, HeldFile
-from ai_model_format.digest import Digest
+from ai_model.api import Api
+from ai_model.cache import Held, HeldFile
+from ai_model.errors import AiModelError
+from ai_model.version import Version
+from ai_model_format.digest import Digest, digest_of
 from ai_model_format.manifest import File, InvalidManifest, Manifest, parse_manifest
 
 MAX_MANIFESTS = 6
@@ -23,11 +27,12 @@ class Holding:
 
 
 class KnownManifests:
-    """Manifests that are at hand, each parsed once, and not too many of them."""
+    """Manifests of what lies here, each parsed once, and not too many of them."""
 
-    def __init__(self, cache: Cache, digest: Digest, manifest: Manifest) -> None:
-        self._cache = cache
-        self._parsed: dict[Digest, Manifest | None] = {digest: manifest}
+    def __init__(self, version: Version, api: Api) -> None:
+        self._cache = version.cache
+        self._api = api
+        self._parsed: dict[Digest, Manifest | None] = {version.digest: version.manifest}
 
     def find(self, digest: Digest) -> Manifest | None:
         """Return a manifest, ``None`` where it is not at hand."""
@@ -38,6 +43,18 @@ class KnownManifests:
             except InvalidManifest:
                 self._parsed[digest] = None
         return self._parsed.get(digest)
+
+    def obtain(self, model_id: str, digest: Digest) -> Manifest | None:
+        """Return a manifest, from the registry where it is not at hand.
+
+        ``None`` where that does not know it, or does not tell: it was a hint and no more.
+        """
+        if digest not in self._parsed and self._cache.manifest(digest) is None:
+            with suppress(AiModelError):
+                data = self._api.manifest(model_id, digest)
+                if digest_of(data) == digest:
+                    self._cache.keep_manifest(digest, data)
+        return self.find(digest)
 
 
 def find_holdings(

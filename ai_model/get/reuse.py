@@ -79,11 +79,28 @@ class Reuser:
         if source is None:
             return False
 
+        if self._clone(piece, holding, source, targets):
+            return True
+
         def write(done: int, data: memoryview) -> None:
             for place in piece.places:
                 targets[place.output].write(place.offset + done, data)
 
         return self._hash(source, holding.offset, piece, write)
+
+    def _clone(
+        self, piece: Piece, holding: Holding, source: FileTarget, targets: Sequence[Target]
+    ) -> bool:
+        """Share the bytes instead, and hash what the targets hold by that: all of it counts."""
+        places = [(place, targets[place.output]) for place in piece.places]
+        return all(
+            isinstance(target, FileTarget)
+            and target.clone_from(source, holding.offset, place.offset, piece.size)
+            for place, target in places
+        ) and all(self._is_right(target, place.offset, piece) for place, target in places)
+
+    def _is_right(self, target: Target, offset: int, piece: Piece) -> bool:
+        return self._hash(target, offset, piece, _nowhere)
 
     def _hash(self, source: Target, offset: int, piece: Piece, sink: Sink) -> bool:
         """Hash a piece's bytes while passing them on, and say whether they are right."""

@@ -28,16 +28,28 @@ KEPT = "What was fetched is kept; run it again to go on."
 
 
 def get(
-    version: Version, selection: Selection, output: Path, *, on_progress: OnProgress | None
+    version: Version,
+    selection: Selection,
+    output: Path,
+    *,
+    reuse: Sequence[Path] = (),
+    on_progress: OnProgress | None,
 ) -> GetResult:
     """Select, plan, fetch, verify, and put everything in place at once.
+
+    Args:
+        version: to bring.
+        selection: of it.
+        output: directory.
+        reuse: other directories that gets wrote, perhaps on other machines, to copy from.
+        on_progress: told how far it is.
 
     Raises:
         AiModelError: see ``Registry.get``.
     """
     started = time.monotonic()
     chosen = select(version.manifest, selection, version.info.metadata.groups)
-    transfer = Transfer(version, on_progress)
+    transfer = Transfer(version, on_progress, nearby=[output, *reuse])
     staging = Staging(output)
     try:
         with staging.lock(transfer.meter("fetch", 0).note):
@@ -183,11 +195,13 @@ class _Job:
 
     def _note_down(self, files: Sequence[GotFile]) -> tuple[str, ...]:
         """Write the receipt, and note for later gets what lies here."""
+        held = [self._held(output) for output in self._outputs]
         before = self._staging.read_receipt()
-        receipt, left_over = merge_receipt(before, self._version, self._selection, files)
+        receipt, left_over = merge_receipt(
+            before, self._version, self._selection, list(zip(files, held, strict=True))
+        )
         if receipt != before:
             self._staging.write_receipt(receipt)
-        held = [self._held(output) for output in self._outputs]
         root = str(self._staging.output.resolve())
         self._version.cache.remember(
             Held(root, self._version.model_id, self._version.digest, tuple(held))

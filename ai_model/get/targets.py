@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ai_model.errors import AiModelError, DiskFull
+from ai_model.get.clone import BLOCK, MIN_SIZE, clone_range
 
 
 class Target(Protocol):
@@ -44,6 +45,7 @@ class FileTarget:
 
     def __init__(self, path: Path, *, writable: bool) -> None:
         self.path = path
+        self._clones = True
         flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
         self._descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
@@ -74,6 +76,16 @@ class FileTarget:
             offset += count
             buffer = buffer[count:]
         return True
+
+    def clone_from(self, source: "FileTarget", start: int, offset: int, size: int) -> bool:
+        """Share bytes with another file where the file system can; say whether it did.
+
+        After a first refusal it is not tried again.
+        """
+        if not self._clones or size < MIN_SIZE or (start - offset) % BLOCK:
+            return False
+        self._clones = clone_range(source._descriptor, start, self._descriptor, offset, size)
+        return self._clones
 
     def sync(self) -> None:
         """Make the bytes durable.

@@ -2,8 +2,11 @@
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 
+from ai_model.cache import Held
 from ai_model.errors import AiModelError
 from ai_model.get.fetch import Fetcher
 from ai_model.get.holdings import Holding, KnownManifests, find_holdings
@@ -16,10 +19,12 @@ from ai_model.get.plan import (
     pieces_of,
     plan_requests,
 )
+from ai_model.get.receipt import held_in
 from ai_model.get.reuse import Reuser
 from ai_model.get.select import Chosen
 from ai_model.get.source import ObjectMoved, Source
 from ai_model.get.targets import MemoryTarget, Target
+from ai_model.lanes import PLANNED, Lanes
 from ai_model.parallel import run_parallel
 from ai_model.progress import Meter, OnProgress, Phase
 from ai_model.version import Version
@@ -42,12 +47,19 @@ class Transfer:
         manifests: of versions that lie on this machine.
     """
 
-    def __init__(self, version: Version, on_progress: OnProgress | None) -> None:
+    def __init__(
+        self,
+        version: Version,
+        on_progress: OnProgress | None,
+        *,
+        nearby: Sequence[Path] = (),
+    ) -> None:
         self.bytes_fetched = 0
         self.stopped = threading.Event()
-        self.manifests = KnownManifests(version.cache, version.digest, version.manifest)
         self._version = version
+        self._nearby = nearby
         self._api = version.api.counting_anew()
+        self.manifests = KnownManifests(version, self._api)
         self._source = Source(self._api, version.model_id, version.name, version.manifest)
         self._on_progress = on_progress
 
@@ -68,8 +80,17 @@ class Transfer:
     def holdings(self, pieces: Iterable[Piece]) -> dict[Digest, list[Holding]]:
         """Return where pieces lie on this machine."""
         wanted = {piece.digest for piece in pieces}
-        notes = self._version.cache.held(self._version.model_id) if wanted else ()
+        if not wanted:
+            return {}
+        notes = chain(self._held_nearby(), self._version.cache.held(self._version.model_id))
         return find_holdings(notes, wanted, self.manifests)
+
+    def _held_nearby(self) -> Iterator[Held]:
+        """Yield what directories hold that other machines may have written."""
+        for directory in self._nearby:
+            held = held_in(directory)
+            if held is not None and self.manifests.obtain(held.model_id, held.manifest_digest):
+                yield held
 
     def outputs(self, chosen: Sequence[Chosen]) -> list[Output]:
         """Say what the outputs are made of, bringing the structure that this needs."""
@@ -114,11 +135,12 @@ class Transfer:
         Returns:
             The pieces whose objects went away meanwhile.
         """
+        lanes = Lanes(self._api.connections)
         fetcher = Fetcher(
-            self._api.session.store,
+            self._api.session,
             self._source,
             targets,
-            policy=self._api.policy,
+            lanes=lanes,
             counter=self._api.counter,
             meter=meter,
             stopped=self.stopped,
@@ -132,9 +154,8 @@ class Transfer:
                 moved.extend(piece for _, piece in request.pieces)
 
         requests = self._plan(pieces)
-        workers = min(self._api.connections, len(requests))
         try:
-            run_parallel(requests, work, workers=workers, stopped=self.stopped)
+            run_parallel(requests, work, workers=lambda: lanes.open, stopped=self.stopped)
         finally:
             self.bytes_fetched += fetcher.bytes_received
         return moved
@@ -142,7 +163,7 @@ class Transfer:
     def _plan(self, pieces: Sequence[Piece]) -> list[RangeRequest]:
         layout = self._source.layout([piece.file.path for piece in pieces])
         try:
-            return plan_requests(pieces, layout, connections=self._api.connections)
+            return plan_requests(pieces, layout, connections=self._api.connections or PLANNED)
         except LayoutDoesNotFit as error:
             raise AiModelError(f"The registry's layout is wrong: {error}.") from error
 

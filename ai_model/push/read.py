@@ -24,11 +24,13 @@ class PartBody:
         files: by path inside the version.
         slices: (path, range) one behind the other.
         on_piece: told the size of each piece before it is sent.
+        piece_size: bytes of a piece at most.
     """
 
     files: Mapping[str, LocalFile]
     slices: Sequence[tuple[str, ByteRange]]
     on_piece: Callable[[int], None]
+    piece_size: int = PIECE_SIZE
 
     def __iter__(self) -> Iterator[memoryview]:
         """Yield the bytes.
@@ -36,7 +38,7 @@ class PartBody:
         Raises:
             FileChanged: a file is not the one that was hashed any more.
         """
-        buffer = memoryview(bytearray(PIECE_SIZE))
+        buffer = memoryview(bytearray(self.piece_size))
         for path, wanted in self.slices:
             yield from self._read(self.files[path], wanted, buffer)
 
@@ -49,8 +51,8 @@ class PartBody:
             raise FileChanged(local.source) from error
         try:
             local.check_unchanged(descriptor)
-            for start in range(wanted.start, wanted.end, PIECE_SIZE):
-                piece = buffer[: min(PIECE_SIZE, wanted.end - start)]
+            for start in range(wanted.start, wanted.end, self.piece_size):
+                piece = buffer[: min(self.piece_size, wanted.end - start)]
                 read_piece(descriptor, piece, start)
                 self.on_piece(len(piece))
                 yield piece

@@ -14,10 +14,11 @@ import httpx
 
 from ai_model.api import Api
 from ai_model.errors import service_problem
+from ai_model.lanes import Lanes
 from ai_model.parallel import run_parallel
 from ai_model.progress import Meter
 from ai_model.push.plan import PlannedObject
-from ai_model.push.read import PartBody, object_digest
+from ai_model.push.read import PIECE_SIZE, PartBody, object_digest
 from ai_model.push.scan import LocalFile
 from ai_model.retry import (
     RETRIED_STATUSES,
@@ -56,6 +57,8 @@ class Uploader:
         self._files = files
         self._meter = meter
         self._stopped = threading.Event()
+        self._bandwidth = api.session.bandwidth
+        self._lanes = Lanes(api.connections)
         self._lock = threading.Lock()
         self._retrier = Retrier(api.policy, stopped=self._stopped, note=meter.note)
 
@@ -70,7 +73,7 @@ class Uploader:
         run_parallel(
             self._parts(objects),
             self._send_part,
-            workers=self._api.connections,
+            workers=lambda: self._lanes.open,
             stopped=self._stopped,
         )
 
@@ -106,17 +109,30 @@ class Uploader:
         self._retrier.call(
             lambda: self._put(part, signed),
             what=f"Sending part {part.target.part_number}",
-            on_failure=lambda: False,
+            on_failure=lambda: self._went_on(signed),
         )
         with self._lock:
             self.bytes_sent += part.target.size
+
+    def _went_on(self, signed: "_Signed") -> bool:
+        """A part that failed begins anew, so it never got further."""
+        if signed.throttled:
+            self._lanes.throttled()
+        return False
 
     def _put(self, part: _Part, signed: "_Signed") -> None:
         """Send a part once."""
         target = signed.target()
         wanted = ByteRange(target.offset, target.offset + target.size)
         metered = _Metered(self._meter)
-        body = PartBody(self._files, part.planned.slices(wanted), metered.add)
+
+        def send(size: int) -> None:
+            self._bandwidth.take(size, self._stopped.wait)
+            self._lanes.moved(size)
+            metered.add(size)
+
+        slices = part.planned.slices(wanted)
+        body = PartBody(self._files, slices, send, self._bandwidth.piece(PIECE_SIZE))
         try:
             response = self._api.session.store.put(
                 target.url,
@@ -130,10 +146,16 @@ class Uploader:
 
 
 class _Signed:
-    """A part's URL, signed anew when it is about to expire or was refused."""
+    """A part's URL, signed anew when it is about to expire or was refused.
+
+    Attributes:
+        refused: the store did not take the last URL.
+        throttled: the store had too many requests the last time.
+    """
 
     def __init__(self, api: Api, push_id: str, part: _Part) -> None:
         self.refused = False
+        self.throttled = False
         self._api = api
         self._push_id = push_id
         self._upload_id = part.upload_id
@@ -174,8 +196,8 @@ def _check_stored(response: httpx.Response, signed: _Signed) -> None:
     except ValueError:
         body = {"detail": f"The store answered {status} to a part: {response.text[:300]}"}
     problem = service_problem(status, body if isinstance(body, dict) else {})
-    if status == 403:
-        signed.refused = True
+    signed.refused = status == 403
+    signed.throttled = status in THROTTLED_STATUSES
     if status == 403 or status in RETRIED_STATUSES:
         raise TryAgain(
             f"the store answered {status}",

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Directory to write to.  [default: ./<model>-<version>]",
 )
+@click.option(
+    "--reuse",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Copy from this directory of an earlier get too, such as one on a share. Repeatable.",
+)
+@options.transfer
 @options.common_options
 @click.pass_obj
 def command(

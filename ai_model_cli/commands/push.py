@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @options.new_version
 @metadata.metadata_options
 @click.option("--alias", metavar="NAME", help="Point this alias at the version once published.")
+@options.transfer
 @options.common_options
 @click.pass_obj
 def command(
