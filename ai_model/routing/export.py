@@ -24,7 +24,13 @@ NOWHERE = "127.0.0.1:9"
 def export_route(
     route: RouteInfo, endpoints: Sequence[EndpointInfo], *, target: str, user_header: str
 ) -> str:
-    """Return the route in the words of ``target``, one of ``TARGETS``."""
+    """Return the route in the words of ``target``, one of ``TARGETS``.
+
+    Raises:
+        ValueError: that gateway has no words for it; the message says why.
+    """
+    if len({_dns(share.version) for share in route.shares}) < len(route.shares):
+        raise ValueError("two versions would have the same name there")
     servers = {
         share.version: sorted(
             endpoint.address
@@ -40,7 +46,7 @@ def export_route(
 def _nginx(route: RouteInfo, servers: Servers, user_header: str) -> str:
     """``http`` context: upstreams, a hash of user or request, a server."""
     key = _plain(route.model_id)
-    variable = user_header.lower().replace("-", "_")
+    user = f"http_{user_header.lower().replace('-', '_')}"
     stable = stable_version(_split(route))
     lines = [_title(route)]
     for version, addresses in servers.items():
@@ -50,25 +56,27 @@ def _nginx(route: RouteInfo, servers: Servers, user_header: str) -> str:
         ]
         lines.append("}")
     lines += [
-        f"map $http_{variable} ${key}_user {{",
+        f"map ${user} ${key}_user {{",
         '    "" $request_id;',
-        f"    default $http_{variable};",
+        f"    default ${user};",
         "}",
         f'split_clients "{route.model_id}/${{{key}_user}}" ${key}_version {{',
     ]
     lines += [
-        f"    {share / 100:.2f}% {_plain(version)};"
+        f"    {share / 100:.2f}% {version};"
         for version, share in _split(route).items()
         if version != stable
     ]
+    lines += [f"    * {stable};", "}", f"map ${key}_version ${key}_servers {{"]
+    lines += [f"    {version} {key}_{_plain(version)};" for version in servers]
     lines += [
-        f"    * {_plain(stable)};",
         "}",
         "server {",
         "    listen 8090;",
-        f"    location ~ ^{re.escape(model_path(route.model_id))}(?<rest>/.*)?$ {{",
+        f"    location ~ ^{re.escape(model_path(route.model_id))}(/(?<rest>.*))?$ {{",
         f"        proxy_set_header {MODEL_HEADER} {route.model_id};",
-        f"        proxy_pass http://{key}_${key}_version$rest$is_args$args;",
+        f"        proxy_set_header {VERSION_HEADER} ${key}_version;",
+        f"        proxy_pass http://${key}_servers/$rest$is_args$args;",
         "    }",
         "}",
     ]
@@ -173,7 +181,7 @@ def _istio(route: RouteInfo, _servers: Servers, _user_header: str) -> str:
         ],
     }
     return _resource(
-        "networking.istio.io/v1", "VirtualService", route, {"hosts": ["*"], "http": [rule]}
+        "networking.istio.io/v1beta1", "VirtualService", route, {"hosts": ["*"], "http": [rule]}
     )
 
 
