@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ai_model.cache import Cache
     from ai_model.progress import OnProgress
     from ai_model.results import (
+    from ai_model.routing.traffic import Traffic
         CacheList,
         CacheVerified,
         GetResult,
@@ -89,6 +90,13 @@ class Registry:
         api = Api(self.config)
         api.session.on_note = self._on_note
         return api
+
+    @property
+    def traffic(self) -> Traffic:
+        """Routes, rollouts, inference servers and gateways: see ``Traffic``."""
+        from ai_model.routing.traffic import Traffic  # lazy: as above
+
+        return Traffic(self.api)
 
     def __enter__(self) -> Self:
         return self

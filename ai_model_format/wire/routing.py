@@ -20,6 +20,8 @@ from ai_model_format.wire.base import (
 
 MAX_LOADED = 200
 MAX_SHARES = 32
+MAX_COUNT = 2**31 - 1
+"""Largest integer of a column in Postgres."""
 
 ADDRESS_PATTERN = r"^(\[[0-9a-fA-F:.]{2,45}\]|[0-9]{1,3}(\.[0-9]{1,3}){3}):[0-9]{1,5}$"
 
@@ -35,7 +37,8 @@ Address = Annotated[
     Field(pattern=ADDRESS_PATTERN, description="IP:PORT, an IPv6 address in brackets"),
     AfterValidator(_check_port),
 ]
-BasisPoints = Annotated[int, Field(ge=1, le=10_000)]
+BasisPoints = Annotated[int, Field(strict=True, ge=1, le=10_000)]
+Flag = Annotated[bool, Field(strict=True)]
 Reason = Annotated[Text, Field(max_length=4096)]
 
 
@@ -53,8 +56,10 @@ class EndpointRequest(Request):
     """Say that a server lives, and what it has loaded. Send it again before the TTL ends."""
 
     versions: Annotated[list[LoadedVersion], Field(max_length=MAX_LOADED)]
-    ttl_s: Annotated[int, Field(ge=2, le=3600)] = 15
-    draining: Annotated[bool, Field(description="Finishes its requests, takes no new ones")] = False
+    ttl_s: Annotated[int, Field(strict=True, ge=2, le=3600)] = 15
+    draining: Annotated[
+        bool, Field(strict=True, description="Finishes its requests, takes no new ones")
+    ] = False
 
 
 class LoadedInfo(Response):
@@ -105,15 +110,15 @@ class RouteRequest(Request):
         ShareRequest | None, Field(description="Gets copies of requests; its answers are dropped")
     ] = None
     reason: Reason | None = None
-    force: bool = False
+    force: Flag = False
 
 
 class RollbackRequest(Request):
     """Go back to the split before, or to that of a revision."""
 
-    to_revision: Annotated[int, Field(ge=1)] | None = None
+    to_revision: Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)] | None = None
     reason: Reason | None = None
-    force: bool = False
+    force: Flag = False
 
 
 class ShareInfo(Response):
@@ -186,10 +191,13 @@ class VersionFigures(Request):
 
     model_id: ShortText
     version: VersionName
-    requests: Annotated[int, Field(ge=0, le=2**53)]
-    errors: Annotated[int, Field(ge=0, le=2**53)]
+    requests: Annotated[int, Field(strict=True, ge=0, le=2**53)]
+    errors: Annotated[int, Field(strict=True, ge=0, le=2**53)]
     latency_ms: Annotated[
-        dict[Annotated[str, Field(pattern=r"^[0-9]{1,9}$")], Annotated[int, Field(ge=0)]],
+        dict[
+            Annotated[str, Field(pattern=r"^[0-9]{1,9}$")],
+            Annotated[int, Field(strict=True, ge=0, le=2**53)],
+        ],
         Field(max_length=100),
     ] = {}
 
@@ -221,10 +229,10 @@ class RolloutRequest(Request):
 
     version: Ref
     steps: Annotated[list[BasisPoints], Field(min_length=1, max_length=100)]
-    interval_s: Annotated[float, Field(gt=0, le=30 * 86400)] = 600
-    max_error_rate: Annotated[float, Field(ge=0, le=1)] = 0.01
-    max_p99_ms: Annotated[float, Field(gt=0)] | None = None
-    min_requests: Annotated[int, Field(ge=1)] = 100
+    interval_s: Annotated[float, Field(strict=True, gt=0, le=30 * 86400)] = 600
+    max_error_rate: Annotated[float, Field(strict=True, ge=0, le=1)] = 0.01
+    max_p99_ms: Annotated[float, Field(strict=True, gt=0, le=MAX_COUNT)] | None = None
+    min_requests: Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)] = 100
     reason: Reason | None = None
 
 

@@ -65,6 +65,7 @@ def count(session: Session, gateway_id: str, said: FiguresRequest) -> None:
     """Keep what one life of a gateway has counted so far."""
     if not said.versions:
         return
+    named = {(version.model_id, version.version): version for version in said.versions}
     rows = [
         {
             "gateway_id": gateway_id,
@@ -76,7 +77,7 @@ def count(session: Session, gateway_id: str, said: FiguresRequest) -> None:
             "latency_ms": version.latency_ms,
             "updated_at": clock.now(session),
         }
-        for version in sorted(said.versions, key=lambda item: (item.model_id, item.version))
+        for _, version in sorted(named.items())
     ]
     statement = insert(FiguresRow).values(rows)
     changing = ("requests", "errors", "latency_ms", "updated_at")

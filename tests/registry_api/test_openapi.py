@@ -24,9 +24,12 @@ def test_the_service_keeps_to_the_interface(service: Service, tmp_path: Path) ->
     """
     api = service.client()
     push_plain(api, "net", "v1", {"a": b"x"}, alias="prod")
+    share = {"version": "v1", "basis_points": 10_000}
+    routed = api.put("/v1/models/net/route", json={"shares": [share], "force": True})
+    assert routed.is_success, routed.text
     command = [sys.executable, "-m", "schemathesis.cli", "run", str(SNAPSHOT)]
     command += ["--url", service.url, "-H", f"Authorization: {api.headers['authorization']}"]
-    for tag in ("health", "catalog", "push", "get", "events"):
+    for tag in ("health", "catalog", "push", "get", "events", "traffic"):
         command += ["--include-tag", tag]
     command += ["--phases", "coverage,fuzzing", "--max-examples", "5", "--seed", "1"]
     command += ["--checks", "all", "--exclude-checks", "positive_data_acceptance,use_after_free"]
