@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ai_model.cache import Cache
     from ai_model.progress import OnProgress
     from ai_model.results import (
-    from ai_model.routing.traffic import Traffic
         CacheList,
         CacheVerified,
         GetResult,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
         PushResult,
         VerifyResult,
     )
+    from ai_model.routing.traffic import Traffic
     from ai_model.version import Version
     from ai_model_format.wire import (
         AliasInfo,
