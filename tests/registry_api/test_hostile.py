@@ -8,6 +8,13 @@ import httpx
 import pytest
 
 from registry_api.settings import MIB, Settings
+from tests.ai_model_format.formats.test_safetensors import HOSTILE as SAFETENSORS
+from tests.ai_model_format.formats.test_torch_zip import (
+    ATTACKS,
+    BAD_TENSORS,
+    PICKLES,
+    with_pickle,
+)
 from tests.registry_api.conftest import Service, make_manifest, push_plain, serving, sha256
 from tests.services.postgres import TEMPLATE, PostgresServer
 
@@ -235,3 +242,36 @@ def test_metadata_of_one_megabyte_is_kept(api: httpx.Client) -> None:
     huge = {"parameters": {"x": "y" * (9 * 1024 * 1024)}}
     refused = push_plain(api, "large", "v2", {"a": b"x"}, metadata=huge)
     check_problem(refused, 413, "payload_too_large")
+
+
+FILES = {
+    **{f"safetensors, {name}": data for name, (data, _) in SAFETENSORS.items()},
+    **{f"tensor, {name}": with_pickle(data) for name, (data, _) in BAD_TENSORS.items()},
+    **{f"pickle, {name}": with_pickle(data) for name, (data, _) in PICKLES.items()},
+    **{f"zip, {name}": data for name, (data, _) in ATTACKS.items()},
+    "pickle that runs code": with_pickle(b"cposix\nsystem\nX\4\0\0\0evil\x85R."),
+}
+
+
+CLAIM_NOTHING = {
+    f"safetensors, {name}"
+    for name in ("no room for a length", "header length overflow", "not an object", "leading space")
+}
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - CLAIM_NOTHING))
+def test_files_that_lie_are_refused_by_name(api: httpx.Client, name: str) -> None:
+    """The service indexes plain files itself."""
+    done = push_plain(api, "hostile", "v1", {"a dir/weights": FILES[name]}).json()
+    assert (done["state"], done["problem"]["code"]) == ("failed", "invalid_manifest")
+    assert "'a dir/weights'" in done["problem"]["detail"]
+    assert api.get("/v1/models/hostile").json()["code"] == "model_not_found"
+
+
+@pytest.mark.parametrize("name", sorted(CLAIM_NOTHING))
+def test_files_that_are_no_weights_are_kept_as_they_are(api: httpx.Client, name: str) -> None:
+    version = "v" + sha256(name.encode())[-20:]
+    assert push_plain(api, "odd", version, {"file": FILES[name]}).json()["state"] == "ready"
+    info = api.get(f"/v1/models/odd/versions/{version}").json()
+    assert info["files"][0]["format"] == "opaque"
+    assert api.get(f"/v1/models/odd/versions/{version}/files/file").content == FILES[name]

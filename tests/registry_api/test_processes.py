@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import httpx
 from sqlalchemy import Engine, text
@@ -38,8 +40,10 @@ def run(settings: Settings, *arguments: str) -> subprocess.Popen[str]:
 
 
 @contextmanager
-def api_process(settings: Settings, token: str) -> Iterator[tuple[subprocess.Popen, httpx.Client]]:
-    process = run(settings, "api", "--port", "0")
+def api_process(
+    settings: Settings, token: str, *arguments: str
+) -> Iterator[tuple[subprocess.Popen, httpx.Client]]:
+    process = run(settings, "api", "--port", "0", *arguments)
     try:
         for line in process.stderr:
             if found := re.search(r"running on (http://\S+)", line):
@@ -98,6 +102,19 @@ def test_kill_9_while_verifying(settings: Settings, engine: Engine) -> None:
         worker.send_signal(signal.SIGTERM)
         _, errors = worker.communicate(timeout=60)
     assert worker.returncode == 0, errors
+
+
+def test_eight_processes_start_at_once_on_an_empty_database(
+    empty_database: str, tmp_path: Path
+) -> None:
+    settings = Settings(database_url=empty_database, local_path=tmp_path / "objects")
+    with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
+        processes = [api_process(settings, "none", "--migrate") for _ in range(8)]
+        apis = [api for _, api in pool.map(stack.enter_context, processes)]
+        assert [api.get("/v1/ready").json() for api in apis] == [{"status": "ok"}] * 8
+        token = run(settings, "create-token").communicate(timeout=60)[0].strip()
+        who = {"Authorization": f"Bearer {token}"}
+        assert {api.get("/v1/whoami", headers=who).json()["role"] for api in apis} == {"admin"}
 
 
 def test_expired_pushes_are_swept(settings: Settings, engine: Engine) -> None:
