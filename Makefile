@@ -70,6 +70,8 @@ lock: $(VENV)/check.stamp ## pin the newest versions that pyproject.toml allows
 		--extra arrays --extra server --group build --group quickstart
 	$(LOCK) --upgrade --output-file requirements/server.txt --constraint requirements/check.txt \
 		--extra server --group build
+	$(LOCK) --upgrade --output-file requirements/gateway.txt --constraint requirements/check.txt \
+		--extra gateway
 
 .PHONY: clean
 clean: ## remove what make and the tests made, the environment too

