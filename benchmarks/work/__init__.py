@@ -16,6 +16,7 @@ from benchmarks.work import (
     small_models,
     sparse_model,
     start_up,
+    traffic,
 )
 
 ALL: dict[str, Callable[[Stage], Report]] = {
@@ -31,4 +32,5 @@ ALL: dict[str, Callable[[Stage], Report]] = {
     "sparse-model": sparse_model.measure,
     "metadata": metadata.measure,
     "start-up": start_up.measure,
+    "traffic": traffic.measure,
 }
