@@ -79,7 +79,10 @@ class VersionNotFound(RegistryError):
     status, code, title = 404, "version_not_found", "No such version"
 
     def __init__(self, model_id: str, ref: str) -> None:
-        super().__init__(f"model {model_id!r} has no version or alias {ref!r}")
+        what = (
+            "no version that is not yanked" if ref == "latest" else f"no version or alias {ref!r}"
+        )
+        super().__init__(f"model {model_id!r} has {what}")
 
 
 class FileNotFound(RegistryError):

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,7 +93,7 @@ class _Job:
         else:
             self._bytes_reused = sum(output.size for output in self._outputs)
         files = [self._got(number, digests) for number in range(len(self._outputs))]
-        notes = self._note_down(files)
+        notes = (*_warnings(self._version), *self._note_down(files))
         return GetResult(
             model_id=self._version.model_id,
             version=self._version.name,
@@ -240,6 +240,12 @@ def _digest_of_path(path: Path, size: int) -> Digest:
         return _digest_of_file(file, size)
     finally:
         file.close()
+
+
+def _warnings(version: Version) -> Iterator[str]:
+    if version.info.yanked_at:
+        reason = version.info.yank_reason
+        yield f"{version.model_id} {version.name} is marked as not to be used: {reason}."
 
 
 def _digest_of_file(file: FileTarget, size: int) -> Digest:

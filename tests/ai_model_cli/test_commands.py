@@ -206,6 +206,10 @@ def test_aliases_move(shell, pushed):
 def test_a_yank_can_be_taken_back(shell, pushed):
     shell.run("yank", *pushed, "--reason", "leaked labels")
     assert "leaked labels" in shell.run("show", *pushed).stdout
+    got = shell.run("get", *pushed, "--output", "out")
+    assert got.stderr == f"{pushed[1]} v1 is marked as not to be used: leaked labels.\n"
+    latest = shell.json("get", "--model-id", pushed[1], code=3)
+    assert latest["detail"] == f"Model {pushed[1]!r} has no version that is not yanked."
     assert shell.json("yank", *pushed, "--undo")["yanked_at"] is None
 
 
