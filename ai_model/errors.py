@@ -220,7 +220,7 @@ class CorruptBytes(IntegrityError):
         super().__init__(
             f"The stored bytes of {what} do not have the digest that the manifest says"
             f"{': ' + reason if reason else ''}.",
-            way_out="Nothing was put in place. Ask the registry's operator to run fsck.",
+            way_out="Nothing was put in place. Ask the registry's operator to look at its store.",
         )
 
     def _fields(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("ai_model", "ai_model_cli", "ai_model_format", "registry_api", "storage")
 READERS_OF_THE_ENVIRONMENT = {
     "ai_model/config.py",
+    "ai_model/routing/hooks.py",  # hands it on to the operator's command
     "registry_api/settings.py",
     "registry_api/edge_config/__main__.py",  # a process of its own, with one secret to read
 }
