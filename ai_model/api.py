@@ -9,17 +9,20 @@ from __future__ import annotations
 import copy
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from pydantic import ValidationError
 
+from ai_model.answers import Layout, Resolved, read_layout, read_resolved
 from ai_model.config import Config
 from ai_model.errors import ResourceConflict, UsageError, as_sentence
 from ai_model.retry import RetryPolicy
-from ai_model.session import RequestCounter, Session, read_answer
+from ai_model.session import RequestCounter, Session, read_answer, read_plain
 from ai_model_format import names, wire
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 PAGE_SIZE = 200
 Body = TypeVar("Body", bound="wire.Request")
@@ -74,6 +77,10 @@ class Api:
         """Resolve a version name, alias, ``latest`` or digest."""
         return read_answer(wire.VersionInfo, self._get(_version(model_id, ref)))
 
+    def resolve(self, model_id: str, ref: str) -> Resolved:
+        """Resolve likewise, to what a get needs to know."""
+        return read_plain(read_resolved, self._get(_version(model_id, ref)))
+
     def yank(self, model_id: str, version: str, *, reason: str) -> wire.VersionInfo:
         """Mark a version as not to be used."""
         body = _body(wire.YankRequest, reason=reason)
@@ -126,9 +133,9 @@ class Api:
         """Return the canonical bytes of a manifest; the caller checks their digest."""
         return self._get(f"{_version(model_id, ref)}/manifest").content
 
-    def layout(self, model_id: str, ref: str) -> wire.LayoutInfo:
+    def layout(self, model_id: str, ref: str) -> Layout:
         """Return where a version's bytes lie, with signed URLs."""
-        return read_answer(wire.LayoutInfo, self._get(f"{_version(model_id, ref)}/layout"))
+        return read_plain(read_layout, self._get(f"{_version(model_id, ref)}/layout"))
 
     # Push
 
@@ -235,6 +242,8 @@ class Api:
 
 def _body(kind: type[Body], **fields: object) -> Body:
     """Make a body, refusing what the service would refuse."""
+    from pydantic import ValidationError  # lazy: a get makes none
+
     try:
         return kind.model_validate(fields)
     except ValidationError as error:

@@ -39,7 +39,7 @@ def load(
     """
     make = torch_maker() if framework == "torch" else numpy_maker()
     names = [tensor.name for file in version.files for tensor in file.tensors]
-    wanted = wanted_names(names, selection, version.info.metadata.groups)
+    wanted = wanted_names(names, selection, version.resolved.groups)
     result = get(version, selection, _directory(version, selection), on_progress=on_progress)
     mark_used(result.output)
     arrays: dict[str, Any] = {}
@@ -77,6 +77,6 @@ def _read(file: FileTarget, start: int, end: int) -> bytearray:
 
 def _directory(version: Version, selection: Selection) -> Path:
     """Return where the files are kept: one place for each content and selection."""
-    asked = canonical_json([selection.to_json(), version.info.metadata.groups])
+    asked = canonical_json([selection.to_json(), version.resolved.groups])
     key = hashlib.sha256(asked).hexdigest()[:16]
     return version.cache.loaded_dir / hex_of(version.digest)[:32] / key

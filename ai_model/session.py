@@ -9,10 +9,9 @@ import gzip
 import importlib.metadata
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
-from pydantic import BaseModel, ValidationError
 
 from ai_model.bandwidth import Bandwidth
 from ai_model.config import Config
@@ -21,7 +20,11 @@ from ai_model.lanes import MOST
 from ai_model.retry import RETRIED_STATUSES, Retrier, RetryPolicy, TryAgain, retry_after_s
 from ai_model.transport import Transport
 
-Answer = TypeVar("Answer", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Answer = TypeVar("Answer", bound="BaseModel")
+Read = TypeVar("Read")
 GZIP_FROM = 64 * 1024
 
 
@@ -70,7 +73,7 @@ class Session:
         path: str,
         *,
         counter: "RequestCounter",
-        body: BaseModel | None = None,
+        body: "BaseModel | None" = None,
         params: Mapping[str, str | int] | None = None,
         headers: Mapping[str, str] | None = None,
         read_timeout_s: float = 30.0,
@@ -157,14 +160,27 @@ def read_answer(kind: type[Answer], response: httpx.Response) -> Answer:
     Raises:
         ServiceProblem: it is something else, as from a newer service or another one.
     """
+    return read_plain(kind.model_validate_json, response)
+
+
+def read_plain(read: Callable[[bytes], Read], response: httpx.Response) -> Read:
+    """Return what ``read`` makes of the body.
+
+    Args:
+        read: raises ``ValueError``, as pydantic does too, where it cannot.
+        response: to be read.
+
+    Raises:
+        ServiceProblem: it cannot be read.
+    """
     try:
-        return kind.model_validate_json(response.content)
-    except ValidationError as error:
+        return read(response.content)
+    except ValueError as error:
         detail = f"{response.request.url} answered what this client cannot read: {error}"
         raise service_problem(response.status_code, {"detail": detail}) from error
 
 
-def _encode(body: BaseModel | None) -> tuple[bytes | None, dict[str, str]]:
+def _encode(body: "BaseModel | None") -> tuple[bytes | None, dict[str, str]]:
     if body is None:
         return None, {}
     content = body.model_dump_json(exclude_defaults=True).encode()

@@ -68,7 +68,7 @@ def _expected(
     transfer = Transfer(version, on_progress)
     outputs = []
     for selection, paths in selections.items():
-        chosen = select(version.manifest, selection, version.info.metadata.groups)
+        chosen = select(version.manifest, selection, version.resolved.groups)
         outputs += transfer.outputs([item for item in chosen if item.file.path in paths])
     named = {path for paths in selections.values() for path in paths}
     return version, outputs, sorted(named - {output.path for output in outputs})

@@ -4,18 +4,21 @@ import threading
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from ai_model.answers import Resolved
 from ai_model.api import Api
 from ai_model.cache import Cache
-from ai_model.errors import CorruptBytes
+from ai_model.errors import CorruptBytes, service_problem
 from ai_model.get.select import make_selection, wanted_names
 from ai_model.progress import OnProgress
 from ai_model.results import GetResult
 from ai_model_format.digest import Digest, digest_of
 from ai_model_format.layers import LayerNode, layer_tree
 from ai_model_format.manifest import File, InvalidManifest, Manifest, parse_manifest
-from ai_model_format.wire import VersionInfo
+
+if TYPE_CHECKING:
+    from ai_model_format.wire import VersionInfo
 
 Patterns = str | Sequence[str]
 
@@ -24,13 +27,13 @@ class Version:
     """A version of a model. Made by ``Registry.open``.
 
     Attributes:
-        info: metadata, aliases, digest.
         api: calls of the registry, counting what this handle asks.
+        resolved: what a get needs of ``info``.
     """
 
-    def __init__(self, api: Api, info: VersionInfo) -> None:
+    def __init__(self, api: Api, resolved: Resolved) -> None:
         self.api = api
-        self.info = info
+        self.resolved = resolved
         self.cache = Cache(api.config.cache_dir)
         # functools.cached_property has one lock for all versions in Python 3.11, and so
         # would make threads that get different versions wait for each other's network.
@@ -38,22 +41,37 @@ class Version:
         self._manifest_lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"Version({self.info.model_id!r}, {self.info.version!r})"
+        return f"Version({self.resolved.model_id!r}, {self.resolved.version!r})"
+
+    @property
+    def info(self) -> "VersionInfo":
+        """Metadata, aliases, files: all that the registry answered when this was opened.
+
+        Raises:
+            ServiceProblem: it is not what this client can read.
+        """
+        from ai_model_format.wire import VersionInfo  # lazy: pydantic costs more than a small get
+
+        try:
+            return VersionInfo.model_validate_json(self.resolved.answer)
+        except ValueError as error:
+            detail = f"What is said of {self!r} cannot be read: {error}"
+            raise service_problem(200, {"detail": detail}) from error
 
     @property
     def model_id(self) -> str:
         """The model's id."""
-        return self.info.model_id
+        return self.resolved.model_id
 
     @property
     def name(self) -> str:
         """The version's name."""
-        return self.info.version
+        return self.resolved.version
 
     @property
     def digest(self) -> Digest:
         """The manifest's digest, which names the content."""
-        return self.info.manifest_digest
+        return self.resolved.manifest_digest
 
     @property
     def files(self) -> tuple[File, ...]:
@@ -92,7 +110,7 @@ class Version:
         """
         selection = make_selection(layers=patterns, exclude=exclude, files=(), weights_only=False)
         names = [tensor.name for file in self.files for tensor in file.tensors]
-        wanted = wanted_names(names, selection, self.info.metadata.groups)
+        wanted = wanted_names(names, selection, self.resolved.groups)
         return layer_tree(
             (tensor.name, tensor.dtype, tensor.range.size)
             for file in self.files
@@ -148,4 +166,4 @@ def open_version(api: Api, model_id: str, ref: str) -> Version:
         ResourceNotFound: there is no such version.
     """
     counting = api.counting_anew()
-    return Version(counting, counting.version(model_id, ref))
+    return Version(counting, counting.resolve(model_id, ref))

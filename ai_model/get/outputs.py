@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from ai_model.errors import AiModelError, NotSupported
 from ai_model.get.select import Chosen
 from ai_model_format.byte_range import ByteRange
-from ai_model_format.formats.detect import format_named
 from ai_model_format.formats.interface import (
     InvalidWeightFile,
     Literal,
@@ -20,6 +19,7 @@ from ai_model_format.formats.interface import (
     SourceRange,
     SubsetNotPossible,
 )
+from ai_model_format.formats.named import format_named
 from ai_model_format.formats.sharded import filter_index, parse_shard_index
 from ai_model_format.manifest import File
 

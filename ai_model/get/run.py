@@ -48,7 +48,7 @@ def get(
         AiModelError: see ``Registry.get``.
     """
     started = time.monotonic()
-    chosen = select(version.manifest, selection, version.info.metadata.groups)
+    chosen = select(version.manifest, selection, version.resolved.groups)
     transfer = Transfer(version, on_progress, nearby=[output, *reuse])
     staging = Staging(output)
     try:
@@ -180,7 +180,7 @@ class _Job:
 
     def _key(self) -> str:
         """Name what is planned, so that only a run with the same plan adopts its partial."""
-        plan = [self._version.digest, self._selection.to_json(), self._version.info.metadata.groups]
+        plan = [self._version.digest, self._selection.to_json(), self._version.resolved.groups]
         return hashlib.sha256(canonical_json(plan)).hexdigest()[:24]
 
     def _got(self, number: int, digests: Mapping[int, Digest]) -> GotFile:
@@ -243,8 +243,8 @@ def _digest_of_path(path: Path, size: int) -> Digest:
 
 
 def _warnings(version: Version) -> Iterator[str]:
-    if version.info.yanked_at:
-        reason = version.info.yank_reason
+    if version.resolved.yanked:
+        reason = version.resolved.yank_reason
         yield f"{version.model_id} {version.name} is marked as not to be used: {reason}."
 
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from ai_model.answers import Layout, ObjectSource
 from ai_model.api import Api
 from ai_model.errors import AiModelError, NetworkError
 from ai_model.get.plan import LayoutDoesNotFit, Run, runs_of
 from ai_model_format.digest import Digest
 from ai_model_format.manifest import File, Manifest
-from ai_model_format.wire import LayoutInfo, ObjectSource
 
 _SIGN_ANEW = timedelta(seconds=60)
 
@@ -37,7 +37,7 @@ class Source:
         self._version = version
         self._files = {file.path: file for file in manifest.files}
         self._lock = threading.Lock()
-        self._layout: LayoutInfo | None = None
+        self._layout: Layout | None = None
         self._objects: Mapping[Digest, ObjectSource] = {}
         self._generation = 0
         self._etags: dict[Digest, str] = {}
@@ -89,7 +89,7 @@ class Source:
         if etag:
             self._etags.setdefault(digest, etag)
 
-    def _fresh(self) -> LayoutInfo:
+    def _fresh(self) -> Layout:
         layout = self._layout
         if layout is None or layout.expires_at - datetime.now(UTC) < _SIGN_ANEW:
             had = layout
@@ -97,16 +97,14 @@ class Source:
             self._keep(layout, had)
         return layout
 
-    def _keep(self, layout: LayoutInfo, had: LayoutInfo | None) -> None:
+    def _keep(self, layout: Layout, had: Layout | None) -> None:
         self._layout = layout
         self._objects = {item.digest: item for item in layout.objects}
         self._generation += 1
         if had is not None and had.manifest_digest != layout.manifest_digest:
             raise NetworkError("The version changed while it was fetched.")
 
-    def _runs(
-        self, layout: LayoutInfo, file: File, runs: Sequence[tuple[int, int, int]]
-    ) -> list[Run]:
+    def _runs(self, layout: Layout, file: File, runs: Sequence[tuple[int, int, int]]) -> list[Run]:
         objects = layout.objects
         if any(not 0 <= index < len(objects) for index, _, _ in runs):
             raise LayoutDoesNotFit(f"{file.path!r} lies in an object that is not named")

@@ -58,7 +58,7 @@ def command(
         result = version.get(**selected, output=output, on_progress=bars)
     for sentence in result.notes:
         note(sentence)
-    invocation.answer(result, _lines(result, version.info.size))
+    invocation.answer(result, _lines(result, version.resolved.size))
 
 
 def _lines(result: "GetResult", whole: int) -> Iterator[str]:

@@ -54,7 +54,7 @@ def _lines(version: "Version", tree: "LayerNode", depth: int) -> Iterator[str]:
         yield from table(_HEAD, list(_rows(tree, shapes, "", depth)))
     else:
         yield "Its files hold no tensors that can be told apart; get brings them whole."
-    for group, patterns in version.info.metadata.groups.items():
+    for group, patterns in version.resolved.groups.items():
         yield f"group {group} = {', '.join(patterns)}"
 
 
@@ -89,7 +89,7 @@ def _document(version: "Version", tree: "LayerNode", depth: int) -> dict[str, An
             for file in version.files
             for tensor in file.tensors
         ],
-        "groups": version.info.metadata.groups,
+        "groups": version.resolved.groups,
         "layers": _branches(tree, depth),
     }
 

@@ -1,20 +1,18 @@
 """Which format a file is of, decided by its bytes and never by its name.
 
-A further format is one module with one class and one more line in ``FORMATS``.
+A further format is one module with one class and one more line in ``named``.
 """
 
 from ai_model_format.formats.interface import Index, NotIndexable, ReadRange, WeightFormat
-from ai_model_format.formats.opaque import Opaque
-from ai_model_format.formats.safetensors import Safetensors
-from ai_model_format.formats.torch_zip import TorchZip
+from ai_model_format.formats.named import NAMES, format_named
+
+__all__ = ["FORMATS", "HEAD_SIZE", "detect", "format_named", "index_file"]
 
 HEAD_SIZE = 4096
 """Bytes of a file's start that are enough to know its format."""
 
-FORMATS: tuple[WeightFormat, ...] = (Safetensors(), TorchZip(), Opaque())
+FORMATS: tuple[WeightFormat, ...] = tuple(map(format_named, NAMES))
 """In the order they are asked; the last one takes every file."""
-
-_BY_NAME = {format.name: format for format in FORMATS}
 
 
 def detect(head: bytes, size: int) -> WeightFormat:
@@ -42,15 +40,3 @@ def index_file(read: ReadRange, size: int) -> tuple[WeightFormat, Index]:
     except NotIndexable:
         opaque = FORMATS[-1]
         return opaque, opaque.index(read, size)
-
-
-def format_named(name: str) -> WeightFormat:
-    """Return the format that a manifest names.
-
-    Raises:
-        LookupError: this version of ai-model has no such format.
-    """
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        raise LookupError(f"weight format {name[:80]!r} is not known here") from None

@@ -1,6 +1,9 @@
 """Push and get against real registries on both kinds of store."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -292,3 +295,31 @@ def test_an_output_that_cannot_be_written_is_said(
     (tmp_path / "out" / "config.json").mkdir(parents=True)
     with pytest.raises(PathRefused, match="directory where a file is to be"):
         client.get(model_id, "v1", output=tmp_path / "out")
+
+
+GET_AND_NAME_MODULES = """
+import sys
+from ai_model import Registry
+with Registry() as registry:
+    registry.get(sys.argv[1], "v1", layers="encoder", output=sys.argv[2])
+print(*sys.modules)
+"""
+
+
+def test_a_get_imports_nothing_that_costs_more_than_its_requests(
+    any_registry, new_client, folder, model_id, tmp_path
+):
+    client = new_client(any_registry)
+    client.push(folder, model_id, "v1")
+    settings = {
+        "AI_MODEL_ENDPOINT": client.config.endpoint,
+        "AI_MODEL_TOKEN": client.config.token,
+        "AI_MODEL_CACHE": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", GET_AND_NAME_MODULES, model_id, str(tmp_path / "out")],
+        env=os.environ | settings, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    assert loaded >= {"httpx", "ai_model.get.run"}
+    assert not loaded & {"pydantic", "ai_model_format.formats.torch_zip"}
