@@ -22,15 +22,15 @@ if ! "$program" -v >/dev/null 2>&1; then
         (cd "$work" && packages | sort -u | xargs apt-get -qq -o APT::Sandbox::User=root download)
     }
     fetch 2>/dev/null || { apt-get -qq update >&2 && fetch; }
-    for package in "$work"/*.deb; do dpkg -x "$package" "$work/root"; done
-    cat >"$work/root/haproxy" <<'WRAPPER'
+    for package in "$work"/*.deb; do dpkg -x "$package" "$work/unpacked"; done
+    cat >"$work/unpacked/haproxy" <<'WRAPPER'
 #!/bin/sh
 here=$(dirname "$(readlink -f "$0")")
 export LD_LIBRARY_PATH="$(echo "$here"/usr/lib/*-linux-gnu)"
 exec "$here/usr/sbin/haproxy" "$@"
 WRAPPER
-    chmod +x "$work/root/haproxy"
+    chmod +x "$work/unpacked/haproxy"
     mkdir -p "$(dirname "$folder")"
-    mv -T "$work/root" "$folder" 2>/dev/null || "$program" -v # another process was quicker
+    mv -T "$work/unpacked" "$folder" 2>/dev/null || "$program" -v # another process was quicker
 fi
 echo "$program"
