@@ -1,9 +1,9 @@
 """Settings: argument > environment > config file. The only reader of the environment.
 
-The config file is TOML with the keys ``endpoint``, ``token``, ``cache``, ``connections`` and
-``max_bandwidth``, at ``$AI_MODEL_CONFIG`` or ``$XDG_CONFIG_HOME/ai-model/config.toml``. A token is
-bound to the endpoint it was given with: one from the file is never sent to an
-endpoint that came from elsewhere.
+The config file is TOML with the keys ``endpoint``, ``token``, ``cache``, ``connections``,
+``max_bandwidth`` and ``ca_file``, at ``$AI_MODEL_CONFIG`` or
+``$XDG_CONFIG_HOME/ai-model/config.toml``. A token is bound to the endpoint it was given
+with: one from the file is never sent to an endpoint that came from elsewhere.
 """
 
 import json
@@ -20,7 +20,7 @@ from ai_model.errors import UsageError
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:8080"
 MAX_CONNECTIONS = 256
-_KEYS = frozenset({"endpoint", "token", "cache", "connections", "max_bandwidth"})
+_KEYS = frozenset({"endpoint", "token", "cache", "connections", "max_bandwidth", "ca_file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Config:
         cache_dir: where manifests and records of what lies on disk are kept.
         connections: transfers at once; ``None`` adapts to what the network gives.
         max_bandwidth: bytes a second over all of them; ``None`` for no limit.
+        ca_file: PEM of the authorities to trust; ``None`` for those of the environment.
     """
 
     endpoint: str
@@ -40,6 +41,7 @@ class Config:
     cache_dir: Path
     connections: int | None = None
     max_bandwidth: int | None = None
+    ca_file: str | None = None
 
     def __repr__(self) -> str:
         """Show everything but the token."""
@@ -74,7 +76,12 @@ def load_config(
     lanes = connections or env.get("AI_MODEL_CONNECTIONS") or stored.get("connections")
     rate = max_bandwidth or env.get("AI_MODEL_MAX_BANDWIDTH") or stored.get("max_bandwidth")
     return Config(
-        url, token or None, Path(cache).expanduser(), _connections(lanes), _bandwidth(rate)
+        endpoint=url,
+        token=token or None,
+        cache_dir=Path(cache).expanduser(),
+        connections=_connections(lanes),
+        max_bandwidth=_bandwidth(rate),
+        ca_file=env.get("AI_MODEL_CA_FILE") or stored.get("ca_file"),
     )
 
 

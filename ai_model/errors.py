@@ -84,6 +84,26 @@ class NetworkError(AiModelError):
     title = "Network trouble"
 
 
+class UntrustedCertificate(NetworkError):
+    """A server's certificate is of an authority that is not trusted here, or of another name.
+
+    Trying again does not help, so it is not tried.
+
+    Attributes:
+        where: host and port.
+    """
+
+    code = "untrusted_certificate"
+    title = "Untrusted certificate"
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        super().__init__(
+            f"The certificate of {where} is not trusted: {reason}.",
+            way_out="Name the authority's certificates (PEM) with SSL_CERT_FILE or `ca_file`.",
+        )
+
+
 class StorageFull(AiModelError):
     """No room, on this machine or in the registry."""
 

@@ -50,7 +50,7 @@ class Session:
         self.bandwidth = Bandwidth(config.max_bandwidth)
         agent = {"user-agent": f"ai-model/{_version()}"}
         token = {"authorization": f"Bearer {config.token}"} if config.token else {}
-        transport = Transport(connections=(config.connections or MOST) + 2)
+        transport = Transport(connections=(config.connections or MOST) + 2, ca_file=config.ca_file)
         self._service = httpx.Client(
             base_url=config.endpoint, headers=agent | token, transport=transport, timeout=_TIMEOUT
         )

@@ -3,16 +3,18 @@
 httpx's own spends four times the processor time per byte, because its parser
 copies every piece under the interpreter's lock. Here bytes go from the socket
 into a buffer of the caller's by ``recv_into``: ``read_into(response, buffer)``.
-Proxies come from the environment (``NO_PROXY`` too), trust roots from httpx's
-``SSL_CERT_FILE`` and ``SSL_CERT_DIR``. Redirects and retries are left to the callers.
+Proxies come from the environment (``NO_PROXY`` too), trust roots from a file that is named, else
+from httpx's ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``. Redirects and retries are left to the callers.
 """
 
 import http.client
+import ssl
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
+from urllib.parse import unquote
 
 import httpx
 import urllib3
@@ -26,6 +28,8 @@ from urllib3.exceptions import (
 )
 from urllib3.response import BaseHTTPResponse
 
+from ai_model.errors import NetworkError, UntrustedCertificate
+
 ReadInto = Callable[[memoryview], int]
 _READ_INTO = "ai_model.read_into"
 
@@ -33,8 +37,9 @@ _READ_INTO = "ai_model.read_into"
 class Transport(httpx.BaseTransport):
     """Sends httpx requests through pooled urllib3 connections. Safe to use from threads."""
 
-    def __init__(self, *, connections: int) -> None:
+    def __init__(self, *, connections: int, ca_file: str | None = None) -> None:
         self._connections = connections
+        self._ca_file = ca_file
         self._managers: dict[tuple[str, str | None], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
 
@@ -43,21 +48,29 @@ class Transport(httpx.BaseTransport):
 
         Raises:
             httpx.TransportError: what went wrong, in httpx's words.
+            UntrustedCertificate: the server is not who it should be.
         """
         timeout = request.extensions.get("timeout", {})
-        with _in_httpx_words(request):
+        where = _where(request.url)
+        with _in_httpx_words(request, where):
             answer = self._manager_for(request.url).urlopen(
                 request.method,
                 str(request.url),
                 body=_body_of(request),
-                headers=urllib3.HTTPHeaderDict(request.headers.multi_items()),
+                headers=_headers_of(request),
                 timeout=urllib3.Timeout(connect=timeout.get("connect"), read=timeout.get("read")),
                 redirect=False,
                 retries=False,
                 preload_content=False,
                 decode_content=False,
             )
-        body = _Body(answer, request)
+        if answer.status == 407:
+            answer.drain_conn()
+            raise NetworkError(
+                f"The proxy on the way to {where} wants another user or password (407).",
+                way_out="Write them into HTTPS_PROXY or HTTP_PROXY: http://user:password@host:port",
+            )
+        body = _Body(answer, request, where)
         return httpx.Response(
             answer.status,
             headers=list(answer.headers.items()),
@@ -82,7 +95,7 @@ class Transport(httpx.BaseTransport):
     def _new_manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:
         limits: dict[str, Any] = {"maxsize": self._connections, "num_pools": 16}
         if scheme == "https":  # only then: loading the trust roots takes 20 ms
-            limits["ssl_context"] = httpx.create_ssl_context()
+            limits["ssl_context"] = _trust(self._ca_file)
         if proxy is None:
             return urllib3.PoolManager(**limits)
         return urllib3.ProxyManager(proxy, proxy_headers=_proxy_headers(proxy), **limits)
@@ -103,24 +116,46 @@ def read_into(response: httpx.Response, buffer: memoryview) -> int:
 class _Body(httpx.SyncByteStream):
     """The body of an answer that urllib3 received."""
 
-    def __init__(self, answer: BaseHTTPResponse, request: httpx.Request) -> None:
+    def __init__(self, answer: BaseHTTPResponse, request: httpx.Request, where: str) -> None:
         self._answer = answer
         self._request = request
+        self._where = where
         self._raw = cast("http.client.HTTPResponse", cast("Any", answer)._fp)
 
     def __iter__(self) -> Iterator[bytes]:
-        with _in_httpx_words(self._request):
+        with _in_httpx_words(self._request, self._where):
             yield from self._answer.stream(256 * 1024, decode_content=False)
 
     def read_into(self, buffer: memoryview) -> int:
         # urllib3's own readinto reads into bytes first and copies
-        with _in_httpx_words(self._request):
+        with _in_httpx_words(self._request, self._where):
             return self._raw.readinto(buffer)
 
     def close(self) -> None:
         if not self._raw.isclosed():  # bytes are left on the wire: nobody may reuse it
             self._answer.close()
         self._answer.release_conn()
+
+
+def _trust(ca_file: str | None) -> ssl.SSLContext:
+    """Return a context that trusts the authorities in a file, else those of the environment."""
+    try:
+        if ca_file is not None:
+            return ssl.create_default_context(cafile=ca_file)
+        return httpx.create_ssl_context()
+    except OSError as error:  # what is in it is told by an OSError too
+        named = ca_file or "SSL_CERT_FILE or SSL_CERT_DIR"
+        raise NetworkError(f"No certificates can be read from {named}: {error}.") from error
+
+
+def _headers_of(request: httpx.Request) -> urllib3.HTTPHeaderDict:
+    """Return the headers, those that urllib3 adds for a proxy written as it writes them.
+
+    It compares them by case, and would send a second ``Host``, which servers refuse.
+    """
+    names = {"host": "Host", "accept": "Accept"}
+    items = request.headers.multi_items()
+    return urllib3.HTTPHeaderDict((names.get(name, name), value) for name, value in items)
 
 
 def _body_of(request: httpx.Request) -> Any:
@@ -141,17 +176,33 @@ def _proxy_for(url: httpx.URL) -> str | None:
 
 def _proxy_headers(proxy: str) -> dict[str, str] | None:
     auth = urllib3.util.parse_url(proxy).auth
-    return urllib3.make_headers(proxy_basic_auth=auth) if auth else None
+    return urllib3.make_headers(proxy_basic_auth=unquote(auth)) if auth else None
+
+
+def _where(url: httpx.URL) -> str:
+    """Return host and port for a sentence, and the proxy on the way without its password."""
+    where = f"{url.host}:{url.port or url.scheme}"
+    proxy = _proxy_for(url)
+    return f"{where} by the proxy {urllib3.util.parse_url(proxy).netloc}" if proxy else where
 
 
 @contextmanager
-def _in_httpx_words(request: httpx.Request) -> Iterator[None]:
+def _in_httpx_words(request: httpx.Request, where: str) -> Iterator[None]:
     """Translate what urllib3 and sockets raise."""
     try:
         yield
     except (HTTPError, http.client.HTTPException, OSError) as error:
-        where = f"{request.url.host}:{request.url.port or request.url.scheme}"
+        if (untrusted := _untrusted(error)) is not None:
+            raise UntrustedCertificate(where, untrusted.verify_message) from error
         raise _kind_of(error)(f"{_words_of(error)} ({where})", request=request) from error
+
+
+def _untrusted(error: BaseException) -> ssl.SSLCertVerificationError | None:
+    """Return what says that a certificate is not to be trusted, out of the wrapping. Pure."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error
+    inner = error.__cause__ or (error.args[-1] if error.args else None)
+    return _untrusted(inner) if isinstance(inner, Exception) else None
 
 
 def _words_of(error: BaseException) -> str:

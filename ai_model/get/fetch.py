@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import httpx
 
-from ai_model.errors import CorruptBytes, service_problem
+from ai_model.errors import CorruptBytes, UntrustedCertificate, service_problem
 from ai_model.get.plan import Piece, RangeRequest
 from ai_model.get.source import Address, Source
 from ai_model.get.targets import Target
@@ -106,7 +106,11 @@ class Fetcher:
 
     def _attempt(self, request: RangeRequest, stream: "_Progress") -> None:
         address = self._source.address(request.object, past_edge=stream.past_edge)
-        with stream.noticing(), self._open(address, stream, request) as response:
+        with (
+            stream.noticing(),
+            _passing_by(address),
+            self._open(address, stream, request) as response,
+        ):
             etag = response.headers.get("etag", "")
             position = stream.range().start
             for offset, piece in list(stream.left):
@@ -194,6 +198,17 @@ def check_answer(response: httpx.Response, wanted: ByteRange, object_size: int) 
         raise TryAgain("the answer is encoded although identity was asked for")
     if response.headers.get("content-length", str(wanted.size)) != str(wanted.size):
         raise TryAgain("the answer has another length than its range")
+
+
+@contextmanager
+def _passing_by(address: Address) -> Iterator[None]:
+    """Try the origin where it is the edge whose certificate is not trusted."""
+    try:
+        yield
+    except UntrustedCertificate as error:
+        if not address.is_edge:
+            raise
+        raise TryAgain(str(error), final=error) from error
 
 
 def _refusal(response: httpx.Response, status: int) -> Exception:

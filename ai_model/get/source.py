@@ -21,11 +21,16 @@ class ObjectMoved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A URL to ask for an object, and how often the layout had been asked for it."""
+    """A URL to ask for an object, and how often the layout had been asked for it.
+
+    Attributes:
+        is_edge: there is an origin to go to instead.
+    """
 
     url: str
     size: int
     generation: int
+    is_edge: bool = False
 
 
 class Source:
@@ -71,8 +76,10 @@ class Source:
             found = self._objects.get(digest)
             if found is None:
                 raise ObjectMoved
-            url = found.origin_url if past_edge and found.origin_url else found.url
-            return Address(url, found.size, self._generation)
+            if past_edge and found.origin_url:
+                return Address(found.origin_url, found.size, self._generation)
+            is_edge = bool(found.origin_url)
+            return Address(found.url, found.size, self._generation, is_edge)
 
     def refused(self, address: Address) -> None:
         """Say that a URL did not work, so that the layout is asked for anew."""

@@ -120,6 +120,21 @@ def running_on_s3(database_url: str, s3: S3Settings, **settings: str) -> Iterato
         yield RegistryServer(said["endpoint"], said["token"], s3=s3, pid=said["pid"])
 
 
+@contextmanager
+def running_locally(
+    database_url: str, objects_dir: Path, **settings: str
+) -> Iterator[RegistryServer]:
+    """Run API and worker on a migrated database and a directory, and stop them at the end."""
+    environment = {
+        "AI_MODEL_DATABASE_URL": database_url,
+        "AI_MODEL_STORE": "local",
+        "AI_MODEL_LOCAL_PATH": str(objects_dir),
+    }
+    command = [sys.executable, "-m", "tests.services.registry_process"]
+    with _running(command, environment | settings) as said:
+        yield RegistryServer(said["endpoint"], said["token"], objects_dir=objects_dir)
+
+
 @pytest.fixture(scope="session")
 def registry_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
     """One embedded registry a test process; tests use models of their own names."""
