@@ -69,8 +69,9 @@ def _measure_one(stage: Stage, report: Report, gateway: Gateway, *, is_ours: boo
     flips = _flip(stage, gateway)
     gateway.split({"v2": CANARY, "v1": WHOLE - CANARY})
     time.sleep(BETWEEN_S)
-    seen = _load(stage, gateway, "--requests", str(REQUESTS), "--pause", "0").communicate()[0]
-    answers = [version for _, _, version in json.loads(seen)][:REQUESTS]
+    with _load(stage, gateway, "--requests", str(REQUESTS), "--pause", "0") as load:
+        seen = json.loads(load.stdout.readline())  # its stdin stays open: it ends by itself
+    answers = [version for _, _, version in seen[:REQUESTS]]
     off = abs(answers.count("v2") - REQUESTS * CANARY // WHOLE)
     worst_s = max(flips.effects_s)
     report.facts |= {
