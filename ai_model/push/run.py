@@ -16,6 +16,7 @@ from ai_model.push.git import head_commit
 from ai_model.push.index import build_manifest
 from ai_model.push.plan import plan_objects
 from ai_model.push.scan import LocalFile, Scan, scan
+from ai_model.push.shards import check_sharded_models
 from ai_model.push.upload import Uploader
 from ai_model.results import PushedFile, PushResult
 from ai_model_format import names, wire
@@ -52,6 +53,7 @@ def push(
     found = scan(path)
     manifest = build_manifest(found.files, on_progress=on_progress)
     _check(manifest)
+    check_sharded_models(found.files, manifest)
     job = _Job(api, model_id, found, manifest, on_progress)
     end = job.publish(_request(version, manifest, described, alias))
     return _result(end, found, manifest, elapsed_s=time.monotonic() - started)
