@@ -8,7 +8,6 @@ with: one from the file is never sent to an endpoint that came from elsewhere.
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,7 +167,7 @@ def _token_for(endpoint: str, stored: Mapping[str, str]) -> str | None:
 
 def _read(path: Path, *, must_exist: bool) -> dict[str, str]:
     try:
-        values: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = _toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         if must_exist:
             raise UsageError(f"There is no config file {path}.") from error
@@ -182,6 +181,12 @@ def _read(path: Path, *, must_exist: bool) -> dict[str, str]:
                 f" {', '.join(sorted(_KEYS))}."
             )
     return values
+
+
+def _toml(text: str) -> dict[str, Any]:
+    import tomllib  # lazy: most machines have no config file
+
+    return tomllib.loads(text)
 
 
 def _cache_path(env: Mapping[str, str]) -> Path:

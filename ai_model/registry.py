@@ -17,15 +17,9 @@ from ai_model.config import Config, load_config
 if TYPE_CHECKING:
     from ai_model.api import Api
     from ai_model.cache import Cache
+    from ai_model.cache_care.results import CacheList, CacheVerified, Pruned
     from ai_model.progress import OnProgress
-    from ai_model.results import (
-        CacheList,
-        CacheVerified,
-        GetResult,
-        Pruned,
-        PushResult,
-        VerifyResult,
-    )
+    from ai_model.results import GetResult, PushResult, VerifyResult
     from ai_model.routing.traffic import Traffic
     from ai_model.version import Version
     from ai_model_format.wire import (

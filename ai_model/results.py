@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 
-class _Result:
+class Result:
+    """Fields that JSON can hold."""
+
     __slots__ = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -18,7 +20,7 @@ class _Result:
 
 
 @dataclass(frozen=True, slots=True)
-class PushedFile(_Result):
+class PushedFile(Result):
     """One file of a push.
 
     Attributes:
@@ -35,7 +37,7 @@ class PushedFile(_Result):
 
 
 @dataclass(frozen=True, slots=True)
-class PushResult(_Result):
+class PushResult(Result):
     """A published version, and what it took.
 
     Attributes:
@@ -62,7 +64,7 @@ class PushResult(_Result):
 
 
 @dataclass(frozen=True, slots=True)
-class GotFile(_Result):
+class GotFile(Result):
     """One file of a get.
 
     Attributes:
@@ -80,7 +82,7 @@ class GotFile(_Result):
 
 
 @dataclass(frozen=True, slots=True)
-class GetResult(_Result):
+class GetResult(Result):
     """A version on disk, or the part of it that was asked for.
 
     Attributes:
@@ -105,7 +107,7 @@ class GetResult(_Result):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedFile(_Result):
+class CheckedFile(Result):
     """One file of a verified directory.
 
     Attributes:
@@ -121,7 +123,7 @@ class CheckedFile(_Result):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyResult(_Result):
+class VerifyResult(Result):
     """A directory beside what the registry says it holds."""
 
     model_id: str
@@ -134,71 +136,8 @@ class VerifyResult(_Result):
     elapsed_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class CachedItem(_Result):
-    """Something in the cache.
-
-    Attributes:
-        kind: a ``manifest``; files ``loaded`` for ``Registry.load``; a ``note`` of a directory
-            that a get wrote, whose bytes are not the cache's own.
-        name: digest of the manifest, or the directory.
-        size: bytes; of a note, those of the files that are as they were noted.
-        used_at: seconds since the epoch.
-        usable: it still leads to something.
-    """
-
-    kind: Literal["manifest", "loaded", "note"]
-    name: str
-    size: int
-    used_at: float
-    usable: bool = True
-    model_id: str = ""
-    manifest_digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CacheList(_Result):
-    """What is in the cache, what was used last first.
-
-    Attributes:
-        bytes_own: that the cache takes.
-        bytes_noted: in directories that gets wrote, to copy from.
-    """
-
-    directory: Path
-    items: tuple[CachedItem, ...]
-    bytes_own: int
-    bytes_noted: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned(_Result):
-    """What was removed from the cache."""
-
-    removed: tuple[CachedItem, ...]
-    bytes_freed: int
-    bytes_kept: int
-
-
-@dataclass(frozen=True, slots=True)
-class CacheProblem(_Result):
-    """A file of the cache, or one that it names, that is not as it should be."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CacheVerified(_Result):
-    """The cache and what it names, hashed."""
-
-    ok: bool
-    problems: tuple[CacheProblem, ...]
-    bytes_verified: int
-
-
 def _plain(value: Any) -> Any:
-    if isinstance(value, _Result):
+    if isinstance(value, Result):
         return value.to_json()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]

@@ -6,7 +6,6 @@ refused. Must not know what the requests mean; that is ``api``.
 """
 
 import gzip
-import importlib.metadata
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +16,7 @@ from ai_model.bandwidth import Bandwidth
 from ai_model.config import Config
 from ai_model.errors import ServiceProblem, service_problem
 from ai_model.lanes import MOST
+from ai_model.release import VERSION
 from ai_model.retry import RETRIED_STATUSES, Retrier, RetryPolicy, TryAgain, retry_after_s
 from ai_model.transport import Transport
 
@@ -48,7 +48,7 @@ class Session:
         self.policy = policy
         self.on_note: Callable[[str], None] | None = None
         self.bandwidth = Bandwidth(config.max_bandwidth)
-        agent = {"user-agent": f"ai-model/{_version()}"}
+        agent = {"user-agent": f"ai-model/{VERSION}"}
         token = {"authorization": f"Bearer {config.token}"} if config.token else {}
         transport = Transport(connections=(config.connections or MOST) + 2, ca_file=config.ca_file)
         self._service = httpx.Client(
@@ -188,10 +188,3 @@ def _encode(body: "BaseModel | None") -> tuple[bytes | None, dict[str, str]]:
     if len(content) < GZIP_FROM:
         return content, headers
     return gzip.compress(content, 1, mtime=0), headers | {"content-encoding": "gzip"}
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("ai-model")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"

@@ -1,6 +1,5 @@
 """The ``ai-model`` command: finds a verb, runs it, turns errors into exit codes."""
 
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -35,6 +34,8 @@ class Verbs(click.Group):
         if cmd_name not in COMMANDS:
             if ctx.resilient_parsing:  # completing: nothing to complain about
                 return None
+            import difflib  # lazy: only for mistakes
+
             near = difflib.get_close_matches(cmd_name, COMMANDS, n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise click.UsageError(f"No such command {cmd_name!r}.{hint}", ctx)

@@ -5,7 +5,6 @@ tensor when its components match a run of the name's components at any depth.
 Pure.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -151,6 +150,8 @@ def _by_value(digits: str) -> tuple[int, str]:
 
 def near_layers(pattern: str, names: Iterable[str], *, limit: int = 5) -> list[str]:
     """Return components and component runs that look like ``pattern``, best first."""
+    import difflib  # lazy: only for mistakes
+
     known: dict[str, None] = {}
     depth = pattern.count(".") + 1
     for name in names:

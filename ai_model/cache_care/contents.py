@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ai_model.cache import Cache, Held, read_held
-from ai_model.results import CachedItem, CacheList
+from ai_model.cache_care.results import CachedItem, CacheList
 
 _MANIFEST_NAME = 64 + len(".json")
 

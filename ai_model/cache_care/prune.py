@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ai_model.cache import Cache
 from ai_model.cache_care.contents import Entry, notes, own_entries
+from ai_model.cache_care.results import Pruned
 from ai_model.get.place import STAGING
-from ai_model.results import Pruned
 
 IN_USE_S = 60.0
 """Files for ``load`` that were used within this time stay: somebody may be reading them."""

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ai_model.cache import Cache, Held, HeldFile
 from ai_model.cache_care.contents import notes, own_entries
+from ai_model.cache_care.results import CacheProblem, CacheVerified
 from ai_model.get.holdings import noted_digests
 from ai_model.get.plan import Piece, Place
 from ai_model.get.reuse import Reuser
 from ai_model.get.targets import FileTarget
 from ai_model.progress import Meter, OnProgress
-from ai_model.results import CacheProblem, CacheVerified
 from ai_model_format.digest import Digest, digest_of
 from ai_model_format.manifest import File, InvalidManifest, Manifest, parse_manifest
 

@@ -5,7 +5,6 @@ is; every other file comes along whole. The index of a sharded model is rewritte
 to name only what was taken.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -148,6 +147,8 @@ def _matching_files(files: Sequence[File], globs: Iterable[str]) -> list[File]:
     for glob in globs:
         hits = {path for path in paths if fnmatchcase(path, glob)}
         if not hits:
+            import difflib  # lazy: only for mistakes
+
             near = difflib.get_close_matches(glob, paths, n=5, cutoff=0.4)
             raise NoMatch("file", glob, near or paths[:5])
         found |= hits

@@ -14,7 +14,7 @@ from ai_model_cli.progress import Bars
 from ai_model_cli.text import count, human_size, table, when
 
 if TYPE_CHECKING:
-    from ai_model.results import CacheList, CacheVerified, Pruned
+    from ai_model.cache_care.results import CacheList, CacheVerified, Pruned
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
