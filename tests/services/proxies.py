@@ -85,6 +85,41 @@ def running_tls(port_behind: Callable[[], int], certificate: Path) -> Iterator[T
         yield front
 
 
+@dataclass
+class Wire:
+    """A running wire to a server.
+
+    Attributes:
+        url: of the end that clients are to use.
+        left: bytes that it still carries, both ways together, before it breaks; ``None`` for all.
+    """
+
+    url: str = ""
+    left: int | None = None
+
+    def carries(self, size: int) -> bool:
+        """Say whether so many bytes more get through."""
+        if self.left is not None:
+            self.left -= size
+        return self.left is None or self.left > 0
+
+
+@contextmanager
+def running_wire(server: str) -> Iterator[Wire]:
+    """Run a wire to a server, which breaks when told: every connection, and every new one."""
+    wire = Wire()
+    place = urlsplit(server)
+
+    def serve(client: socket.socket) -> None:
+        if wire.carries(0):
+            with socket.create_connection((place.hostname, place.port)) as behind:
+                _join(client, behind, wire.carries)
+
+    with _listening(serve) as port:
+        wire.url = f"http://127.0.0.1:{port}"
+        yield wire
+
+
 def make_certificates(folder: Path) -> tuple[Path, Path]:
     """Make a private CA and a certificate of it for 127.0.0.1; return CA and certificate."""
     ca, own = folder / "ca.pem", folder / "own.pem"
@@ -144,14 +179,16 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
     return head + b"\r\n\r\n", rest
 
 
-def _join(one: socket.socket, other: socket.socket) -> None:
-    """Pass bytes on both ways until one side closes."""
+def _join(
+    one: socket.socket, other: socket.socket, carries: Callable[[int], bool] = lambda _: True
+) -> None:
+    """Pass bytes on both ways until one side closes, or they are carried no more."""
     pairs = {one: other, other: one}
     while True:
         ready = [s for s in pairs if isinstance(s, ssl.SSLSocket) and s.pending()]
         for source in ready or select.select(list(pairs), [], [])[0]:
-            data = source.recv(256 * 1024)
-            if not data:
+            data = source.recv(64 * 1024)
+            if not data or not carries(len(data)):
                 return
             pairs[source].sendall(data)
 
