@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from ai_model_format.digest import digest_of
+from ai_model_format.digest import Digest, digest_of
 from ai_model_format.wire import Role
 from registry_api.db.tables import TokenRow
 from registry_api.errors import Forbidden, InvalidRequest, Unauthenticated
@@ -103,13 +103,26 @@ def caller_of(row: TokenRow) -> Caller:
     return Caller(row.id, row.name, role, tuple(row.models))
 
 
+def hash_of(secret: str) -> Digest:
+    """Return what a token is found by. Pure."""
+    return digest_of(secret.encode("utf-8", "surrogatepass"))
+
+
 def find_caller(session: Session, secret: str) -> Caller:
     """Return the caller whose token has this secret.
 
     Raises:
         Unauthenticated: there is none, or it has expired or was revoked.
     """
-    secret_hash = digest_of(secret.encode("utf-8", "surrogatepass"))
+    return find_token(session, hash_of(secret))[0]
+
+
+def find_token(session: Session, secret_hash: Digest) -> tuple[Caller, datetime | None]:
+    """Return the caller whose token's secret has this hash, and when the token ends.
+
+    Raises:
+        Unauthenticated: there is none, or it has expired or was revoked.
+    """
     row = session.scalar(select(TokenRow).where(TokenRow.secret_hash == secret_hash))
     if row is None or not hmac.compare_digest(row.secret_hash, secret_hash):
         raise Unauthenticated("the token is not known")
@@ -120,4 +133,4 @@ def find_caller(session: Session, secret: str) -> Caller:
         raise Unauthenticated("the token has expired")
     if row.last_used_at is None or now - row.last_used_at > _SEEN_EVERY:
         row.last_used_at = now
-    return caller_of(row)
+    return caller_of(row), row.expires_at

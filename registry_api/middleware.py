@@ -71,8 +71,12 @@ class BoundedBody:
         if scope["type"] != "http" or _STREAMED.fullmatch(scope["path"]):
             await self.app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
+        if "content-length" not in headers and "transfer-encoding" not in headers:
+            await self.app(scope, receive, send)  # no body, as of most requests
+            return
         try:
-            body = await self._read(Headers(scope=scope), receive)
+            body = await self._read(headers, receive)
         except RegistryError as error:
             answer = problem_response(error.problem(scope.get("request_id", "")))
             answer.headers["Connection"] = "close"  # the rest of the body is not read

@@ -9,6 +9,7 @@ from registry_api.db.session import open_engine, open_unpooled_engine
 from registry_api.get.edge import Edge
 from registry_api.settings import Settings
 from registry_api.signing import UrlSigner, load_signer
+from registry_api.token_cache import TokenCache
 from storage.interface import ObjectStore
 from storage.open import open_store
 from storage.settings import LocalSettings, S3Settings
@@ -16,7 +17,7 @@ from storage.settings import LocalSettings, S3Settings
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What services need: settings, Postgres, the object store, a key to sign with, edges.
+    """What services need: settings, Postgres, the store, a key to sign with, known tokens, edges.
 
     ``lock_engine`` opens a new connection each time, for locks that are held while bytes are
     read: from the pool, they could take what those who hold them need to go on.
@@ -28,6 +29,7 @@ class Parts:
     lock_engine: Engine
     store: ObjectStore
     signer: UrlSigner
+    tokens: TokenCache
     edges: tuple[Edge, ...] = ()
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -46,7 +48,8 @@ def open_parts(settings: Settings) -> Parts:
     engine = open_engine(settings.database_url, pool_size=settings.database_pool_size)
     store = open_store(store_settings(settings))
     lock_engine = open_unpooled_engine(settings.database_url)
-    return Parts(settings, engine, lock_engine, store, load_signer(engine), edges)
+    tokens = TokenCache(settings.token_cache_s)
+    return Parts(settings, engine, lock_engine, store, load_signer(engine), tokens, edges)
 
 
 def edges_of(settings: Settings) -> tuple[Edge, ...]:

@@ -5,22 +5,29 @@ leaves: a failed commit must not say 200.
 """
 
 import json
+from asyncio import Semaphore
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Annotated, Any, NoReturn
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from fastapi import Depends, Header, Request
 from fastapi.exceptions import HTTPException
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy import Engine
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
+from ai_model_format.digest import Digest
 from ai_model_format.names import RESERVED_NAMES
 from ai_model_format.wire import ModelId
-from registry_api.access import ANONYMOUS, Caller, find_caller
-from registry_api.db.session import transaction
+from registry_api.access import ANONYMOUS, Caller, find_token, hash_of
+from registry_api.db.session import Driver, driver_reading, reading, transaction
 from registry_api.errors import Unauthenticated
 from registry_api.get.edge import Edge, choose_edge, client_address
 from registry_api.parts import Parts
@@ -84,7 +91,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-def get_parts(request: Request) -> Parts:
+async def get_parts(request: Request) -> Parts:
     """Return what this process opened at its start."""
     parts: Parts = request.app.state.parts
     return parts
@@ -114,6 +121,60 @@ def get_session(parts: PartsOf, _turn: Turn) -> Iterator[Session]:
 
 DbSession = Annotated[Session, Depends(get_session, scope="function")]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Ask Postgres without a transaction, in one stay in a thread: for handlers that only read."""
+
+    parts: Parts
+    turns: Semaphore
+
+    async def __call__(
+        self, question: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call ``question`` with a session and what else it takes."""
+        async with self.turns:
+            return await run_in_threadpool(
+                _ask, reading, self.parts.engine, lambda s: question(s, *args, **kwargs)
+            )
+
+    async def by_driver(
+        self, question: Callable[Concatenate[Driver, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Do the same without SQLAlchemy, which takes longer than Postgres for one row."""
+        async with self.turns:
+            return await run_in_threadpool(
+                _ask, driver_reading, self.parts.engine, lambda d: question(d, *args, **kwargs)
+            )
+
+
+def _ask(
+    connect: Callable[[Engine], AbstractContextManager[C]],
+    engine: Engine,
+    question: Callable[[C], T],
+) -> T:
+    """Ask, and once more where the connection broke meanwhile: a question changes nothing."""
+    try:
+        with connect(engine) as connection:
+            return question(connection)
+    except OperationalError as error:
+        if not error.connection_invalidated:
+            raise
+    with connect(engine) as connection:
+        return question(connection)
+
+
+async def get_reads(request: Request) -> Reads:
+    """Give a handler a way to read."""
+    return Reads(request.app.state.parts, request.app.state.turns)
+
+
+Read = Annotated[Reads, Depends(get_reads)]
+
 bearer = HTTPBearer(auto_error=False, description="A token, made by `ai-model token create`")
 
 
@@ -124,49 +185,56 @@ async def get_caller(
 ) -> Caller:
     """Return who sends the request.
 
-    In a transaction of its own: a handler that waits or reads for long must not keep a
-    connection to Postgres meanwhile.
+    From what was learned a few seconds ago, else in a transaction of its own: a handler that
+    waits or reads for long must not keep a connection to Postgres meanwhile.
 
     Raises:
         Unauthenticated: no token where one is needed, or one that is not valid.
     """
     if credentials is not None:
+        secret_hash = hash_of(credentials.credentials)
+        known = parts.tokens.get(secret_hash)
+        if known is not None:
+            return known
         # Not a turn like a session's: the session may have come first, and twenty requests that
         # hold one turn and wait for another would wait for ever.
         async with request.app.state.authentications:
-            return await run_in_threadpool(_authenticate, parts, credentials.credentials)
+            return await run_in_threadpool(_authenticate, parts, secret_hash)
     if parts.settings.anonymous_read:
         return ANONYMOUS
     raise Unauthenticated("send a token: Authorization: Bearer <token>")
 
 
-def _authenticate(parts: Parts, secret: str) -> Caller:
-    with transaction(parts.engine) as session:
-        return find_caller(session, secret)
+def _authenticate(parts: Parts, secret_hash: Digest) -> Caller:
+    def look() -> tuple[Caller, datetime | None]:
+        with transaction(parts.engine) as session:
+            return find_token(session, secret_hash)
+
+    return parts.tokens.fill(secret_hash, look)
 
 
 AnyCaller = Annotated[Caller, Depends(get_caller)]
 
 
-def get_reader(model_id: ModelId, caller: AnyCaller) -> Caller:
+async def get_reader(model_id: ModelId, caller: AnyCaller) -> Caller:
     """Return a caller who may read the model in the path."""
     caller.require("reader", model_id)
     return caller
 
 
-def get_writer(model_id: ModelId, caller: AnyCaller) -> Caller:
+async def get_writer(model_id: ModelId, caller: AnyCaller) -> Caller:
     """Return a caller who may write the model in the path."""
     caller.require("writer", model_id)
     return caller
 
 
-def get_any_writer(caller: AnyCaller) -> Caller:
+async def get_any_writer(caller: AnyCaller) -> Caller:
     """Return a caller who may write some model."""
     caller.require("writer")
     return caller
 
 
-def get_admin(caller: AnyCaller) -> Caller:
+async def get_admin(caller: AnyCaller) -> Caller:
     """Return a caller who may do everything."""
     caller.require("admin")
     return caller
@@ -178,7 +246,7 @@ AnyWriter = Annotated[Caller, Depends(get_any_writer)]
 Admin = Annotated[Caller, Depends(get_admin)]
 
 
-def get_seed(
+async def get_seed(
     request: Request,
     parts: PartsOf,
     credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],

@@ -54,6 +54,12 @@ class Settings(BaseSettings):
     trusted_proxies: list[IPvAnyNetwork] = Field(
         default=[], description="Networks whose X-Forwarded-For says who a client is, as JSON"
     )
+    token_cache_s: float = Field(
+        default=3,
+        ge=0,
+        le=60,
+        description="Seconds after which a token revoked by another process is refused too",
+    )
     anonymous_read: bool = Field(default=False, description="Reads need no token")
 
     url_expires_s: int = Field(default=3600, ge=1, le=7 * 86400, description="Life of signed URLs")

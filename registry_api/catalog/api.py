@@ -1,9 +1,10 @@
 """Models, versions, aliases and tokens over HTTP."""
 
 import uuid
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from ai_model_format.wire import (
@@ -26,16 +27,22 @@ from ai_model_format.wire import (
     YankRequest,
 )
 from registry_api import __version__
+from registry_api.access import Caller
 from registry_api.catalog import aliases, service, tokens
+from registry_api.db.session import transaction
 from registry_api.get.ranges import tag_matches
+from registry_api.parts import Parts
 from registry_api.problems import responses
 from registry_api.requests import (
     Admin,
     AnyCaller,
     DbSession,
+    PartsOf,
+    Read,
     Reader,
     Seed,
     StrictRoute,
+    Turn,
     Writer,
 )
 
@@ -44,11 +51,12 @@ router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["catalog"])
 PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)]
 PageToken = Annotated[Text | None, Query(max_length=1024)]
 IfMatch = Annotated[str | None, Header(max_length=1024)]
+JSON = "application/json"
 READ = responses(401, 403, 404, 422)
 
 
 @router.get("/whoami", responses=responses(401))
-def whoami(caller: AnyCaller) -> Identity:
+async def whoami(caller: AnyCaller) -> Identity:
     """Return who the caller is."""
     return Identity(
         name=caller.name,
@@ -58,36 +66,38 @@ def whoami(caller: AnyCaller) -> Identity:
     )
 
 
-@router.get("/models", responses=responses(401, 422))
-def list_models(
-    session: DbSession,
+@router.get("/models", response_model=ModelPage, responses=responses(401, 422))
+async def list_models(
+    read: Read,
     caller: AnyCaller,
     prefix: Annotated[Text, Query(max_length=256)] = "",
     page_size: PageSize = 100,
     page_token: PageToken = None,
-) -> ModelPage:
+) -> Response:
     """Return models that the caller may read, by id."""
-    return service.list_models(
-        session, caller, prefix=prefix, page_size=page_size, page_token=page_token
+    page = await read(
+        service.list_models, caller, prefix=prefix, page_size=page_size, page_token=page_token
     )
+    return Response(page.model_dump_json(), media_type=JSON)
 
 
 @router.get("/models/{model_id:model_id}", responses=READ)
-def get_model(model_id: ModelId, session: DbSession, caller: Reader) -> ModelInfo:
+async def get_model(model_id: ModelId, read: Read, caller: Reader) -> ModelInfo:
     """Return one model."""
-    return service.show_model(session, model_id)
+    return await read(service.show_model, model_id)
 
 
-@router.get("/models/{model_id:model_id}/versions", responses=READ)
-def list_versions(
+@router.get("/models/{model_id:model_id}/versions", response_model=VersionPage, responses=READ)
+async def list_versions(
     model_id: ModelId,
-    session: DbSession,
+    read: Read,
     caller: Reader,
     page_size: PageSize = 100,
     page_token: PageToken = None,
-) -> VersionPage:
+) -> Response:
     """Return versions of a model, newest first."""
-    return service.list_versions(session, model_id, page_size=page_size, page_token=page_token)
+    page = await read(service.list_versions, model_id, page_size=page_size, page_token=page_token)
+    return Response(page.model_dump_json(), media_type=JSON)
 
 
 @router.get(
@@ -95,76 +105,70 @@ def list_versions(
     response_model=VersionInfo,
     responses={304: {"description": "The client holds it"}, **READ},
 )
-def get_version(
-    model_id: ModelId,
-    ref: Ref,
-    request: Request,
-    response: Response,
-    session: DbSession,
-    caller: Reader,
-) -> Any:
+async def get_version(
+    model_id: ModelId, ref: Ref, request: Request, read: Read, caller: Reader
+) -> Response:
     """Resolve a version name, alias, ``latest`` or digest to one immutable version."""
-    info, etag = service.show_version(session, model_id, ref)
+    data, etag = await read.by_driver(service.show_version, model_id, ref)
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
     if tag_matches(request.headers.get("if-none-match"), etag):
         return Response(status_code=304, headers=headers)
-    response.headers.update(headers)
-    return info
+    return Response(data, headers=headers, media_type=JSON)
 
 
 @router.put(
-    "/models/{model_id:model_id}/versions/{ref}/yank", responses=responses(401, 403, 404, 412, 422)
+    "/models/{model_id:model_id}/versions/{ref}/yank",
+    response_model=VersionInfo,
+    responses=responses(401, 403, 404, 412, 422),
 )
 def yank_version(
     model_id: ModelId,
     ref: Ref,
     body: YankRequest,
-    response: Response,
     session: DbSession,
     caller: Writer,
     if_match: IfMatch = None,
-) -> VersionInfo:
+) -> Response:
     """Mark a version as not to be used; ``latest`` passes over it, its bytes stay readable."""
-    info, etag = service.yank(session, caller, model_id, ref, body.reason, if_match=if_match)
-    response.headers["ETag"] = etag
-    return info
+    data, etag = service.yank(session, caller, model_id, ref, body.reason, if_match=if_match)
+    return Response(data, headers={"ETag": etag}, media_type=JSON)
 
 
 @router.delete(
-    "/models/{model_id:model_id}/versions/{ref}/yank", responses=responses(401, 403, 404, 412, 422)
+    "/models/{model_id:model_id}/versions/{ref}/yank",
+    response_model=VersionInfo,
+    responses=responses(401, 403, 404, 412, 422),
 )
 def unyank_version(
     model_id: ModelId,
     ref: Ref,
-    response: Response,
     session: DbSession,
     caller: Writer,
     if_match: IfMatch = None,
-) -> VersionInfo:
+) -> Response:
     """Take a yank back."""
-    info, etag = service.yank(session, caller, model_id, ref, None, if_match=if_match)
-    response.headers["ETag"] = etag
-    return info
+    data, etag = service.yank(session, caller, model_id, ref, None, if_match=if_match)
+    return Response(data, headers={"ETag": etag}, media_type=JSON)
 
 
 @router.get("/models/{model_id:model_id}/aliases", responses=READ)
-def list_aliases(
+async def list_aliases(
     model_id: ModelId,
-    session: DbSession,
+    read: Read,
     caller: Reader,
     page_size: PageSize = 100,
     page_token: PageToken = None,
 ) -> AliasList:
     """Return aliases of a model, by name."""
-    return service.list_aliases(session, model_id, page_size=page_size, page_token=page_token)
+    return await read(service.list_aliases, model_id, page_size=page_size, page_token=page_token)
 
 
 @router.get("/models/{model_id:model_id}/aliases/{alias}", responses=READ)
-def get_alias(
-    model_id: ModelId, alias: AliasName, response: Response, session: DbSession, caller: Reader
+async def get_alias(
+    model_id: ModelId, alias: AliasName, response: Response, read: Read, caller: Reader
 ) -> AliasInfo:
     """Return an alias; its ETag is for ``If-Match``."""
-    info, etag = aliases.show(session, model_id, alias)
+    info, etag = await read(aliases.show, model_id, alias)
     response.headers["ETag"] = etag
     return info
 
@@ -227,6 +231,12 @@ def list_tokens(
 
 
 @router.delete("/tokens/{token_id}", status_code=204, responses=responses(401, 403, 404, 422))
-def revoke_token(token_id: uuid.UUID, session: DbSession, caller: Admin) -> None:
-    """Make a token worthless from now on."""
-    tokens.revoke(session, caller, token_id)
+async def revoke_token(token_id: uuid.UUID, parts: PartsOf, turn: Turn, caller: Admin) -> None:
+    """Make a token worthless: at once in this process, a few seconds later in others."""
+    await run_in_threadpool(_revoke, parts, caller, token_id)
+
+
+def _revoke(parts: Parts, caller: Caller, token_id: uuid.UUID) -> None:
+    with transaction(parts.engine) as session:
+        tokens.revoke(session, caller, token_id)
+    parts.tokens.forget_all()

@@ -5,7 +5,18 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Select,
+    any_,
+    bindparam,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -13,6 +24,18 @@ from ai_model_format.digest import Digest
 from ai_model_format.names import LATEST
 from registry_api.access import Caller
 from registry_api.db.tables import AliasRow, FileRow, ModelRow, TokenRow, VersionRow
+
+_IDS = ARRAY(BigInteger)
+"""Ids as one value: a statement with one for each id takes longer to write than to run."""
+_SUMMARY = (
+    VersionRow.id,
+    VersionRow.name,
+    VersionRow.manifest_digest,
+    VersionRow.size,
+    VersionRow.created_at,
+    VersionRow.created_by,
+    VersionRow.yanked_at,
+)
 
 
 def find_model(session: Session, model_id: str) -> ModelRow | None:
@@ -70,7 +93,7 @@ def aliases_of(session: Session, version_pks: Iterable[int]) -> dict[int, list[s
     """Return the aliases of each version, sorted."""
     rows = session.execute(
         select(AliasRow.version_id, AliasRow.name)
-        .where(AliasRow.version_id.in_(list(version_pks)))
+        .where(AliasRow.version_id == any_(bindparam(None, list(version_pks), _IDS)))
         .order_by(AliasRow.name)
     )
     found: dict[int, list[str]] = {}
@@ -95,12 +118,12 @@ def alias_page(
 
 def version_page(
     session: Session, model_pk: int, *, before: int | None, limit: int
-) -> Sequence[VersionRow]:
-    """Return versions of a model with ids below ``before``, newest first."""
-    query = select(VersionRow).where(VersionRow.model_id == model_pk)
+) -> Sequence[Any]:
+    """Return what lists show of a model's versions with ids below ``before``, newest first."""
+    query = select(*_SUMMARY).where(VersionRow.model_id == model_pk)
     if before is not None:
         query = query.where(VersionRow.id < before)
-    return session.scalars(query.order_by(VersionRow.id.desc()).limit(limit)).all()
+    return session.execute(query.order_by(VersionRow.id.desc()).limit(limit)).all()
 
 
 def model_page(

@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -16,17 +17,18 @@ from ai_model_format.wire import (
     VersionSummary,
 )
 from registry_api.access import Caller
-from registry_api.catalog import aliases, queries
+from registry_api.catalog import aliases, queries, resolve
 from registry_api.catalog.pages import (
     decode_numeric_page_token,
     decode_page_token,
     encode_page_token,
 )
-from registry_api.db.tables import VersionRow
+from registry_api.catalog.resolve import Shown
+from registry_api.db.session import Driver, driver_of
 from registry_api.errors import ModelNotFound, PreconditionFailed
 from registry_api.events.queries import record
 from registry_api.get.ranges import tag_matches
-from registry_api.get.service import resolve
+from registry_api.get.service import find_version, not_found
 
 
 def list_models(
@@ -85,14 +87,17 @@ def list_versions(
     )
 
 
-def show_version(session: Session, model_id: str, ref: str) -> tuple[VersionInfo, str]:
-    """Return what is known of a version, and an ETag of that.
+def show_version(driver: Driver, model_id: str, ref: str) -> tuple[bytes, str]:
+    """Return what is known of a version, as the JSON of a ``VersionInfo``, and an ETag of that.
 
     Raises:
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
     """
-    return _shown(session, model_id, resolve(session, model_id, ref))
+    row = resolve.shown(driver, model_id, ref)
+    if row is None:
+        raise not_found(driver, model_id, ref)
+    return _shown(model_id, row)
 
 
 def yank(
@@ -103,7 +108,7 @@ def yank(
     reason: str | None,
     *,
     if_match: str | None = None,
-) -> tuple[VersionInfo, str]:
+) -> tuple[bytes, str]:
     """Mark a version as not to be used, or take that back where ``reason`` is ``None``.
 
     Raises:
@@ -111,9 +116,11 @@ def yank(
         VersionNotFound: it has no such version.
         PreconditionFailed: what is shown of the version is another than ``if_match``.
     """
-    version = resolve(session, model_id, ref)
+    version = find_version(session, model_id, ref)
     session.refresh(version, with_for_update=True)
-    if if_match is not None and not tag_matches(if_match, _shown(session, model_id, version)[1]):
+    if if_match is not None and not tag_matches(
+        if_match, show_version(driver_of(session), model_id, version.name)[1]
+    ):
         raise PreconditionFailed("the version is not what If-Match says; look at it again")
     if version.yank_reason != reason:
         record(
@@ -128,7 +135,8 @@ def yank(
         version.yank_reason = reason
         version.yanked_by = None if reason is None else caller.name
         version.yanked_at = None if reason is None else datetime.now(UTC)
-    return _shown(session, model_id, version)
+    session.flush()
+    return show_version(driver_of(session), model_id, version.name)
 
 
 def list_aliases(
@@ -152,36 +160,29 @@ def list_aliases(
     )
 
 
-def _shown(session: Session, model_id: str, version: VersionRow) -> tuple[VersionInfo, str]:
-    files = queries.files_of(session, version.id)
+def _shown(model_id: str, row: Shown) -> tuple[bytes, str]:
     info = VersionInfo(
         model_id=model_id,
-        version=version.name,
-        manifest_digest=version.manifest_digest,
-        size=version.size,
-        stored_bytes=version.stored_bytes,
-        created_at=version.created_at,
-        created_by=version.created_by,
-        yanked_at=version.yanked_at,
-        yank_reason=version.yank_reason,
-        aliases=queries.aliases_of(session, [version.id]).get(version.id, []),
-        metadata=Metadata.model_validate(version.facts),
+        version=row.name,
+        manifest_digest=row.manifest_digest,
+        size=row.size,
+        stored_bytes=row.stored_bytes,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        yanked_at=row.yanked_at,
+        yank_reason=row.yank_reason,
+        aliases=row.aliases,
+        metadata=Metadata.model_validate(row.facts),
         files=[
-            FileInfo(
-                path=file.path,
-                size=file.size,
-                sha256=file.sha256,
-                media_type=file.media_type,
-                format=file.format,
-            )
-            for file in files
+            FileInfo(path=path, size=size, sha256=sha256, media_type=media_type, format=format)
+            for path, size, sha256, media_type, format in row.files
         ],
     )
-    tag = hashlib.sha256(info.model_dump_json().encode()).hexdigest()[:32]
-    return info, f'"{tag}"'
+    data = info.model_dump_json().encode()
+    return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
 
 
-def _summary(model_id: str, version: VersionRow, names: list[str]) -> VersionSummary:
+def _summary(model_id: str, version: Any, names: list[str]) -> VersionSummary:
     return VersionSummary(
         model_id=model_id,
         version=version.name,

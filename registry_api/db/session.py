@@ -1,26 +1,32 @@
 """Connections to Postgres. One engine a process; a session is one transaction."""
 
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, TypeAlias, cast
 
-from sqlalchemy import Engine, NullPool, create_engine
+import psycopg
+from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import InvalidatePoolError, OperationalError
 from sqlalchemy.orm import Session
 
 SEARCH_PATH = "public,jobs"
 """Ours, then the job queue's: procrastinate's tables live in a schema of their own."""
+Driver: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 _CONNECT_ARGS = {"options": f"-c search_path={SEARCH_PATH} -c timezone=UTC"}
 
 
 def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
     """Return a pool of connections; connects when first used."""
-    return create_engine(
+    engine = create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
         pool_size=pool_size,
         max_overflow=pool_size,
-        pool_pre_ping=True,
         connect_args=_CONNECT_ARGS,
     )
+    event.listen(engine, "checkout", _refuse_dead)
+    return engine
 
 
 def open_unpooled_engine(database_url: str) -> Engine:
@@ -36,6 +42,55 @@ def libpq_url(database_url: str) -> str:
     url = make_url(database_url).set(drivername="postgresql")
     url = url.update_query_dict({"options": f"-c search_path={SEARCH_PATH}"})
     return url.render_as_string(hide_password=False).replace("+", "%20")
+
+
+def _refuse_dead(connection: Any, *_: Any) -> None:
+    """Have the pool connect anew where Postgres has ended a connection that lay idle.
+
+    Looks whether the socket has something to say, which no idle connection does: a ping
+    would cost every request a round trip.
+    """
+    if not connection.closed:
+        socket = select.poll()
+        socket.register(connection.fileno(), select.POLLIN)
+        if not socket.poll(0):
+            return
+    raise InvalidatePoolError
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Session]:
+    """Read in statements that each stand for themselves, so that none waits for BEGIN or COMMIT."""
+    with Session(engine.execution_options(isolation_level="AUTOCOMMIT")) as session:
+        yield session
+
+
+@contextmanager
+def driver_reading(engine: Engine) -> Iterator[Driver]:
+    """Read as ``reading`` does, by the driver alone: for the few questions that are asked most.
+
+    Raises:
+        OperationalError: the connection broke, as SQLAlchemy says it.
+    """
+    pooled = engine.raw_connection()
+    try:
+        driver = cast("Driver", pooled.driver_connection)
+        driver.autocommit = True
+        try:
+            yield driver
+        finally:
+            if not driver.closed:
+                driver.autocommit = False
+    except psycopg.OperationalError as error:
+        pooled.invalidate(error)
+        raise OperationalError(None, None, error, connection_invalidated=True) from error
+    finally:
+        pooled.close()
+
+
+def driver_of(session: Session) -> Driver:
+    """Return the driver's connection that a session's transaction runs on."""
+    return cast("Driver", session.connection().connection.driver_connection)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from ai_model_format.byte_range import ByteRange
@@ -12,12 +13,14 @@ from registry_api.get import service
 from registry_api.get.ranges import tag_matches
 from registry_api.get.streams import accepts_gzip, answer_bytes, gzipped
 from registry_api.problems import responses
-from registry_api.requests import DbSession, PartsOf, Reader, StrictRoute, base_url, edge_for
+from registry_api.requests import DbSession, PartsOf, Read, Reader, StrictRoute, base_url, edge_for
 
 FOR_EVER = "public, max-age=31536000, immutable"
 PRIVATE_FOR_EVER = "private, max-age=31536000, immutable"
 PRIVATE_ASK_AGAIN = "private, no-cache"
 PACKED_FROM = 1024
+AT_ONCE = 1024 * 1024
+"""Up to this size a manifest is read in one stay in a thread."""
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["get"])
 
@@ -37,18 +40,13 @@ _BYTES: dict[int | str, dict[str, Any]] = {
         **responses(401, 403, 404, 422),
     },
 )
-def get_manifest(
-    model_id: ModelId,
-    ref: Ref,
-    request: Request,
-    parts: PartsOf,
-    session: DbSession,
-    caller: Reader,
+async def get_manifest(
+    model_id: ModelId, ref: Ref, request: Request, parts: PartsOf, read: Read, caller: Reader
 ) -> Response:
     """Return the manifest as it is stored, byte by byte; its digest is the ETag."""
-    version = service.resolve(session, model_id, ref)
-    digest, size = version.manifest_digest, service.manifest_size(session, version)
-    is_fixed = ref in (version.name, digest)
+    found = await read.by_driver(service.find_manifest, model_id, ref)
+    digest, size = found.digest, found.size
+    is_fixed = ref in (found.name, digest)
     headers = {
         "ETag": f'"{digest}"',
         "Cache-Control": PRIVATE_FOR_EVER if is_fixed else PRIVATE_ASK_AGAIN,
@@ -59,34 +57,33 @@ def get_manifest(
     pieces = parts.store.read(digest, 0, size)
     if size >= PACKED_FROM and accepts_gzip(request):
         headers["Content-Encoding"] = "gzip"
-        return StreamingResponse(gzipped(pieces), headers=headers, media_type=MEDIA_TYPE)
-    headers["Content-Length"] = str(size)
-    return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
+        pieces = gzipped(pieces)
+    else:
+        headers["Content-Length"] = str(size)
+    if size > AT_ONCE:
+        return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
+    body = await run_in_threadpool(b"".join, pieces)
+    return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
 
 @router.get(
-    "/models/{model_id:model_id}/versions/{ref}/layout", responses=responses(401, 403, 404, 422)
+    "/models/{model_id:model_id}/versions/{ref}/layout",
+    response_model=LayoutInfo,
+    responses=responses(401, 403, 404, 422),
 )
-def get_layout(
-    model_id: ModelId,
-    ref: Ref,
-    request: Request,
-    response: Response,
-    parts: PartsOf,
-    session: DbSession,
-    caller: Reader,
-) -> LayoutInfo:
+async def get_layout(
+    model_id: ModelId, ref: Ref, request: Request, parts: PartsOf, read: Read, caller: Reader
+) -> Response:
     """Return where the version's bytes lie now, with URLs that need no token."""
-    version = service.resolve(session, model_id, ref)
-    response.headers["Cache-Control"] = "no-store"
-    return service.layout(
-        session,
+    data = await read.by_driver(
+        service.layout_json,
         parts,
         model_id,
-        version,
+        ref,
         base_url=base_url(request, parts),
         edge=edge_for(request, parts),
     )
+    return Response(data, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
 
 @router.head(
@@ -111,7 +108,7 @@ def get_file(
     caller: Reader,
 ) -> Response:
     """Return a file of a version, put together from where its bytes lie."""
-    file = service.find_file(session, service.resolve(session, model_id, ref), path)
+    file = service.find_file(session, service.find_version(session, model_id, ref), path)
     if file.single_object and request.method == "GET":
         lasts_s = parts.settings.url_expires_s
         url = parts.store.object_url(file.single_object, expires_in_s=lasts_s)

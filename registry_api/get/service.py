@@ -11,9 +11,11 @@ from sqlalchemy.orm import Session
 from ai_model_format.byte_range import ByteRange
 from ai_model_format.digest import Digest
 from ai_model_format.wire import FileLayout, LayoutInfo, ObjectSource
-from registry_api.catalog import queries
-from registry_api.db.tables import FileRow, ObjectRow, VersionRow
-from registry_api.errors import FileNotFound, ModelNotFound, VersionNotFound
+from registry_api.catalog import queries, resolve
+from registry_api.catalog.resolve import StoredManifest
+from registry_api.db.session import Driver, driver_of
+from registry_api.db.tables import FileRow, VersionRow
+from registry_api.errors import FileNotFound, ModelNotFound, RegistryError, VersionNotFound
 from registry_api.get.edge import Edge, edge_url
 from registry_api.parts import Parts
 from registry_api.push.chunks import Run
@@ -41,7 +43,7 @@ class StoredFile:
     single_object: Digest | None
 
 
-def resolve(session: Session, model_id: str, ref: str) -> VersionRow:
+def find_version(session: Session, model_id: str, ref: str) -> VersionRow:
     """Return the version that a ref means.
 
     Raises:
@@ -49,33 +51,52 @@ def resolve(session: Session, model_id: str, ref: str) -> VersionRow:
         VersionNotFound: it has no such version.
     """
     version = queries.resolve(session, model_id, ref)
-    if version is not None:
-        return version
-    if queries.find_model(session, model_id) is None:
-        raise ModelNotFound(model_id)
-    raise VersionNotFound(model_id, ref)
+    if version is None:
+        raise not_found(driver_of(session), model_id, ref)
+    return version
 
 
-def manifest_size(session: Session, version: VersionRow) -> int:
-    """Return the bytes of a version's manifest."""
-    query = select(ObjectRow.size).where(ObjectRow.digest == version.manifest_digest)
-    return session.scalars(query).one()
+def not_found(driver: Driver, model_id: str, ref: str) -> RegistryError:
+    """Return the error that says whether the model or its version is not there."""
+    if not resolve.has_model(driver, model_id):
+        return ModelNotFound(model_id)
+    return VersionNotFound(model_id, ref)
+
+
+def find_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest:
+    """Return which manifest a ref means.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        VersionNotFound: it has no such version.
+    """
+    found = resolve.stored_manifest(driver, model_id, ref)
+    if found is None:
+        raise not_found(driver, model_id, ref)
+    return found
 
 
 def layout(
-    session: Session,
+    driver: Driver,
     parts: Parts,
     model_id: str,
-    version: VersionRow,
+    ref: str,
     *,
     base_url: str,
     edge: Edge | None = None,
 ) -> LayoutInfo:
-    """Return where a version's bytes lie, with URLs for its objects, at ``edge`` where given."""
-    files = queries.files_of(session, version.id)
-    ids = list(dict.fromkeys(object_id for f in files for object_id, _, _ in _runs(f)))
+    """Return where a version's bytes lie, with URLs for its objects, at ``edge`` where given.
+
+    Raises:
+        ModelNotFound: there is no such model.
+        VersionNotFound: it has no such version.
+    """
+    row = resolve.placed(driver, model_id, ref)
+    if row is None:
+        raise not_found(driver, model_id, ref)
+    ids = list(dict.fromkeys(object_id for _, runs in row.files for object_id, _, _ in runs))
     places = {object_id: index for index, object_id in enumerate(ids)}
-    found = object_digests(session, ids)
+    found = {object_id: (digest, size) for object_id, digest, size in row.objects}
     expires_at = datetime.fromtimestamp(int(time.time()) + parts.settings.url_expires_s, UTC)
 
     def source(digest: Digest, size: int) -> ObjectSource:
@@ -87,15 +108,29 @@ def layout(
 
     return LayoutInfo(
         model_id=model_id,
-        version=version.name,
-        manifest_digest=version.manifest_digest,
+        version=row.name,
+        manifest_digest=row.manifest_digest,
         objects=[source(*found[object_id]) for object_id in ids],
         files=[
-            FileLayout(path=f.path, runs=[(places[o], start, size) for o, start, size in _runs(f)])
-            for f in files
+            FileLayout(path=path, runs=[(places[o], start, size) for o, start, size in runs])
+            for path, runs in row.files
         ],
         expires_at=expires_at,
     )
+
+
+def layout_json(
+    driver: Driver,
+    parts: Parts,
+    model_id: str,
+    ref: str,
+    *,
+    base_url: str,
+    edge: Edge | None = None,
+) -> bytes:
+    """Return a layout as the JSON that is answered; see ``layout``."""
+    found = layout(driver, parts, model_id, ref, base_url=base_url, edge=edge)
+    return found.model_dump_json().encode()
 
 
 def object_url(parts: Parts, digest: Digest, base_url: str) -> str:

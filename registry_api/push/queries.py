@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import psycopg
-from sqlalchemy import func, select, text
+from sqlalchemy import ARRAY, BigInteger, any_, bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, undefer
 
@@ -184,7 +184,9 @@ def object_ids(session: Session, digests: Iterable[Digest]) -> dict[Digest, int]
 def object_digests(session: Session, ids: Iterable[int]) -> dict[int, tuple[Digest, int]]:
     """Return digest and size of objects by id."""
     rows = session.execute(
-        select(ObjectRow.id, ObjectRow.digest, ObjectRow.size).where(ObjectRow.id.in_(set(ids)))
+        select(ObjectRow.id, ObjectRow.digest, ObjectRow.size).where(
+            ObjectRow.id == any_(bindparam(None, list(set(ids)), ARRAY(BigInteger)))
+        )
     )
     return {object_id: (digest, size) for object_id, digest, size in rows}
 
