@@ -354,5 +354,5 @@ class Registry:
         return self.api.create_token(name, role=role, models=models, expires_in_s=expires_in_s)
 
     def revoke_token(self, token_id: str) -> None:
-        """End a token at once. For admins."""
+        """End a token; every process of the registry refuses it within seconds. For admins."""
         self.api.revoke_token(token_id)

@@ -99,7 +99,7 @@ def list_tokens(invocation: Invocation) -> None:
 @options.common_options
 @click.pass_obj
 def revoke(invocation: Invocation, token_id: str) -> None:
-    """End the token TOKEN_ID at once.
+    """End the token TOKEN_ID, within seconds everywhere.
 
     \b
     Example:
