@@ -1,15 +1,17 @@
 """All digests of a file from one pass over its bytes.
 
 The file is read in pieces of 1 MiB that never cross a chunk's border. A piece is
-hashed for its chunk and for the spans (tensors of several chunks) it lies in by the
-thread that read it, and for the whole file by a companion thread: hashlib lets go of
-the interpreter's lock, so both run at once. Memory is bounded by the pieces in flight.
+hashed for its chunk by the thread that read it, then by one companion thread for the
+spans (tensors of several chunks) it lies in and by another for the whole file: hashlib
+lets go of the interpreter's lock, so all run at once. Memory is bounded by the pieces in
+flight.
 """
 
 import os
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Self
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from hashlib import _Hash
 
 PIECE_SIZE = 1024 * 1024
-_PIECES_IN_FLIGHT = 6
+_PIECES_IN_FLIGHT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,15 @@ def hash_file(
         EOFError: the file is shorter than its chunks.
         Interrupted: ``stopped`` was set.
     """
-    with _Companion() as whole:
-        pieces = _Pieces(descriptor, whole, meter, stopped)
-        open_spans = _Spans(spans)
-        digests = tuple(_hash_chunk(chunk, open_spans.around(chunk), pieces) for chunk in chunks)
-    return Digests(_name(whole.hasher), digests, open_spans.digests())
+    whole, buffers, open_spans = sha256(), _Buffers(), _Spans(spans)
+    with ExitStack() as stack:
+        companion = _Companion(lambda piece: whole.update(piece.data), buffers.give_back)
+        feed = stack.enter_context(companion).feed
+        if spans:
+            feed = stack.enter_context(_Companion(_hash_for_spans, feed)).feed
+        reader = _Reader(descriptor, buffers, feed, meter, stopped)
+        digests = tuple(reader.hash_chunk(chunk, open_spans.around(chunk)) for chunk in chunks)
+    return Digests(_name(whole), digests, open_spans.digests())
 
 
 def read_piece(descriptor: int, buffer: memoryview, offset: int) -> None:
@@ -76,23 +82,27 @@ def read_piece(descriptor: int, buffer: memoryview, offset: int) -> None:
         filled += count
 
 
-def _hash_chunk(chunk: ByteRange, around: Sequence["_Hash"], pieces: "_Pieces") -> Digest:
-    hasher = sha256()
-    for piece in pieces.read(chunk):
-        hasher.update(piece)
-        for span in around:
-            span.update(piece)
-    return _name(hasher)
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Bytes of a file in a buffer that is used again, and the spans that they lie in."""
+
+    buffer: bytearray
+    size: int
+    spans: Sequence["_Hash"]
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes. Whoever holds the piece reads them; only the reader of the file writes."""
+        return memoryview(self.buffer)[: self.size]
 
 
 class _Companion:
-    """Hashes the whole file in a thread of its own."""
+    """Does one thing with every piece, in a thread of its own, and passes it on."""
 
-    def __init__(self) -> None:
-        self.hasher = sha256()
-        self._free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
-        self._full: queue.SimpleQueue[tuple[bytearray, int] | None] = queue.SimpleQueue()
-        self._made = 0
+    def __init__(self, work: Callable[[_Piece], None], pass_on: Callable[[_Piece], None]) -> None:
+        self._work = work
+        self._pass_on = pass_on
+        self._inbox: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work_off, daemon=True)
 
     def __enter__(self) -> Self:
@@ -100,49 +110,72 @@ class _Companion:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._full.put(None)
+        self._inbox.put(None)
         self._thread.join()
 
-    def buffer(self) -> bytearray:
+    def feed(self, piece: _Piece) -> None:
+        """Take a piece; they are worked on in this order."""
+        self._inbox.put(piece)
+
+    def _work_off(self) -> None:
+        while (piece := self._inbox.get()) is not None:
+            self._work(piece)
+            self._pass_on(piece)
+
+
+class _Buffers:
+    """A few buffers that go round."""
+
+    def __init__(self) -> None:
+        self._free: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        self._made = 0
+
+    def take(self) -> bytearray:
         """Return a buffer that nobody else uses, waiting for one when many are in flight."""
         if self._made < _PIECES_IN_FLIGHT and self._free.empty():
             self._made += 1
             return bytearray(PIECE_SIZE)
         return self._free.get()
 
-    def feed(self, buffer: bytearray, size: int) -> None:
-        """Hash the start of a buffer. The caller may go on reading it, not write to it."""
-        self._full.put((buffer, size))
-
-    def _work_off(self) -> None:
-        while (piece := self._full.get()) is not None:
-            buffer, size = piece
-            self.hasher.update(memoryview(buffer)[:size])
-            self._free.put(buffer)
+    def give_back(self, piece: _Piece) -> None:
+        """Take back the buffer of a piece."""
+        self._free.put(piece.buffer)
 
 
-class _Pieces:
-    """Reads ranges of a file piece by piece, each fed to the companion too."""
+class _Reader:
+    """Reads ranges of a file piece by piece, each fed to the companions too."""
 
     def __init__(
-        self, descriptor: int, whole: _Companion, meter: Meter, stopped: threading.Event
+        self,
+        descriptor: int,
+        buffers: _Buffers,
+        feed: Callable[[_Piece], None],
+        meter: Meter,
+        stopped: threading.Event,
     ) -> None:
         self._descriptor = descriptor
-        self._whole = whole
+        self._buffers = buffers
+        self._feed = feed
         self._meter = meter
         self._stopped = stopped
 
-    def read(self, wanted: ByteRange) -> Iterator[memoryview]:
+    def hash_chunk(self, chunk: ByteRange, spans: Sequence["_Hash"]) -> Digest:
+        """Return a chunk's digest, passing on its pieces with the spans around them."""
+        hasher = sha256()
+        for piece in self._read(chunk, spans):
+            self._feed(piece)
+            hasher.update(piece.data)
+            self._meter.add(piece.size)
+        return _name(hasher)
+
+    def _read(self, wanted: ByteRange, spans: Sequence["_Hash"]) -> Iterator[_Piece]:
         for start in range(wanted.start, wanted.end, PIECE_SIZE):
             if self._stopped.is_set():
                 raise Interrupted
             size = min(PIECE_SIZE, wanted.end - start)
-            buffer = self._whole.buffer()
-            piece = memoryview(buffer)[:size]
-            read_piece(self._descriptor, piece, start)
-            self._whole.feed(buffer, size)
+            piece = _Piece(self._buffers.take(), size, spans)
+            read_piece(self._descriptor, piece.data, start)
             yield piece
-            self._meter.add(size)
 
 
 class _Spans:
@@ -165,6 +198,11 @@ class _Spans:
     def digests(self) -> tuple[Digest, ...]:
         """Return the digest of each span."""
         return tuple(_name(hasher) for hasher in self._hashers)
+
+
+def _hash_for_spans(piece: _Piece) -> None:
+    for span in piece.spans:
+        span.update(piece.data)
 
 
 def _name(hasher: "_Hash") -> Digest:
