@@ -57,7 +57,7 @@ class Served:
 def served(traffic_stack: TrafficStack):
     """Two servers of v2.3 with all traffic and one of v2.4."""
     model = Served(traffic_stack, f"vision/res.net{next(_NUMBERS)}")
-    traffic_stack.add_versions(model.model_id, "v2.3", "v2.4", "v2.5")
+    traffic_stack.add_versions(model.model_id, "v2.3", "v2.4", "v2.5", "v2.6")
     model.stable = [traffic_stack.serve(model.model_id, "v2.3") for _ in range(2)]
     model.canary = [traffic_stack.serve(model.model_id, "v2.4")]
     model.move(10_000, "v2.3")

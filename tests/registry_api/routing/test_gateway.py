@@ -2,12 +2,17 @@
 
 import math
 import random
+import time
 from collections import Counter
+
+import psycopg
 
 from tests.registry_api.routing.conftest import Served
 from tests.services.envoy import converge
+from tests.services.inference import InferenceServer
 from tests.services.load import Load, burst
 
+SHADOWED = 400
 Z_999 = 3.29
 """Standard deviations of a 99.9% interval."""
 
@@ -161,20 +166,68 @@ def test_streams_survive_a_change_and_a_drain(served: Served) -> None:
 
 
 def test_a_shadow_never_touches_the_answers(served: Served) -> None:
-    served.stack.run("route", "--model-id", served.model_id, "--shadow", "50%", "--version", "v2.4")
-    for server in served.canary:  # the shadow may even die
-        converge(lambda: _shadowed(served) > 20)
-        served.stack.stop_beating(server)
-        server.kill()
-        answers = burst(served.stack.gateway_port, served.path, [{}] * 200)
-        assert set(answers) == {(200, "v2.3")}
+    """Not where it fails, nor where it is slow, nor where it dies; and its copies do arrive."""
+    failing = served.stack.serve(served.model_id, "v2.5", fail_every=1)
+    slow = served.stack.serve(served.model_id, "v2.6", delay_ms=60_000)
+    served.canary += [failing, slow]
+    for shadow, version in ((failing, "v2.5"), (slow, "v2.6"), (served.canary[0], "v2.4")):
+        served.stack.run(
+            "route", "--model-id", served.model_id, "--shadow", "50%", "--version", version
+        )
+        copied = shadow.answered()
+        answers = burst(served.stack.gateway_port, served.path, [{}] * SHADOWED)
+        assert answers == [(200, "v2.3")] * SHADOWED
+        converge(lambda: _settled(shadow))  # noqa: B023
+        copied = shadow.answered() - copied
+        spread = math.sqrt(SHADOWED * 0.5 * 0.5)
+        assert abs(copied - SHADOWED * 0.5) < Z_999 * spread
+    with Load(served.stack.gateway_port, served.path) as load:
+        converge(lambda: load.total > 100)
+        served.canary[0].kill()  # its lease goes on, so that copies are still sent there
+        before = load.total
+        converge(lambda: load.total > before + 200)
+    assert load.lost == {}
+    assert set(load.answers) == {(200, "v2.3")}
 
 
-def _shadowed(served: Served) -> int:
-    """Send some requests; return how many the shadow has answered so far."""
-    answers = burst(served.stack.gateway_port, served.path, [{}] * 20)
-    assert set(answers) == {(200, "v2.3")}
-    return served.canary[0].answered()
+def test_a_shadow_needs_a_server_and_ends(served: Served) -> None:
+    shadow = ("route", "--model-id", served.model_id, "--version", "v2.5", "--shadow")
+    assert "No live server" in served.stack.run(*shadow, "50%", code=5).stderr
+    served.stack.run(*shadow[:4], "v2.4", "--shadow", "100%")
+    served.stack.run(*shadow[:4], "v2.4", "--shadow", "0")
+    answers = burst(served.stack.gateway_port, served.path, [{}] * 50)
+    assert answers == [(200, "v2.3")] * 50
+    assert served.canary[0].answered() == 0
+
+
+def test_refusals_say_why_and_the_way_out(served: Served) -> None:
+    stack, route = served.stack, ("route", "--model-id", served.model_id)
+    refused = stack.run(*route, "--traffic", "5%", "--version", "v2.5", code=5).stderr
+    assert "No live server" in refused
+    assert "ai-model watch" in refused
+    refused = stack.run(*route, "--traffic", "60%", "--version", "v2.4", code=5).stderr
+    assert "at most 50%, or force it" in refused
+    for wrong in ("0.05", "-1", "101", "5.005", "five"):
+        stack.run(*route, f"--traffic={wrong}", "--version", "v2.4", code=2)
+    stack.run(*route, "--traffic", "5%", "--version", "v9", code=3)
+    with psycopg.connect(stack.database) as connection:
+        done = connection.execute(
+            "UPDATE version SET yanked_at = now(), yank_reason = 'bad data' FROM model"
+            " WHERE model.id = model_id AND model.name = %s AND version.name = 'v2.4'",
+            [served.model_id],
+        )
+        assert done.rowcount == 1
+    refused = stack.run(*route, "--traffic", "5%", "--version", "v2.4", code=5).stderr
+    assert "yanked (bad data)" in refused
+    assert "take the yank back, or force it" in refused
+    assert stack.traffic().route(served.model_id).revision == 1, "nothing was changed"
+
+
+def _settled(server: InferenceServer) -> bool:
+    """Say whether no more copies come in."""
+    before = server.answered()
+    time.sleep(0.3)
+    return server.answered() == before
 
 
 def _state(served: Served, address: str) -> str:

@@ -22,6 +22,7 @@ from registry_api.db.tables import EventRow, ModelRow, VersionRow
 from registry_api.errors import RegistryError
 from registry_api.routing import clock, endpoints, routes
 from registry_api.routing.errors import (
+    EndpointNotFound,
     InvalidRoute,
     JumpTooLarge,
     RevisionNotFound,
@@ -245,6 +246,13 @@ def test_silence_ends_a_lease_and_a_beat_brings_it_back(registry: Engine) -> Non
     assert _loaded(registry) == {"v1"}
 
 
+def test_a_server_that_comes_back_with_another_version_is_live(registry: Engine) -> None:
+    _pass_time(registry, endpoint_s=100, up_s=1000)
+    _tick(registry)
+    beat(registry, "10.0.0.1:80", "v3")
+    assert _loaded(registry) == {"v3"}
+
+
 def test_nobody_is_cut_off_before_two_ttls_after_the_registry_was_away(registry: Engine) -> None:
     with transaction(registry) as session:
         clock.came_back(session)
@@ -268,6 +276,20 @@ def test_a_draining_server_leaves_at_once_and_a_beat_bumps_nothing(registry: Eng
     assert state.revision == before + 1
     assert state.models[0].loaded == {"v1"}
     assert "v2" in state.models[0].lingering, "its cluster stays until routes are taken back"
+
+
+def test_a_server_that_is_taken_out_leaves_at_once_and_may_come_back(registry: Engine) -> None:
+    for _ in range(2):
+        with transaction(registry) as session:
+            endpoints.remove(session, CALLER, MODEL, "10.0.0.2:80")
+    assert _loaded(registry) == {"v1"}
+    with transaction(registry) as session, pytest.raises(EndpointNotFound):
+        endpoints.remove(session, CALLER, MODEL, "10.0.0.9:80")
+    with transaction(registry) as session:
+        removed = select(func.count()).where(EventRow.action == "endpoint.removed")
+        assert session.scalar(removed) == 1, "taken out once, told once"
+    beat(registry, "10.0.0.2:80", "v2")
+    assert _loaded(registry) == {"v1", "v2"}
 
 
 def _history(engine: Engine) -> list[RouteRevisionRow]:
