@@ -82,6 +82,10 @@ class Caller:
         """Their globs as SQL's ``LIKE`` has them."""
         return [like_pattern(glob) for glob in self.models]
 
+    def may_use(self, model_id: str) -> bool:
+        """Say whether their token is for this model."""
+        return any(glob_matches(glob, model_id) for glob in self.models)
+
     def require(self, role: Role, model_id: str | None = None) -> None:
         """Insist on a role, and on a model where one is named.
 
@@ -90,7 +94,7 @@ class Caller:
         """
         if _RANKS[self.role] < _RANKS[role]:
             raise Forbidden(f"this needs a token of the role {role}; yours is a {self.role}'s")
-        if model_id is not None and not any(glob_matches(g, model_id) for g in self.models):
+        if model_id is not None and not self.may_use(model_id):
             raise Forbidden(f"your token is not for model {model_id!r}")
 
 

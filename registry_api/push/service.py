@@ -30,6 +30,7 @@ from registry_api.parts import Parts
 from registry_api.push import queries, sweep
 from registry_api.push.chunks import missing_chunks, missing_size
 from registry_api.push.content import Content, read_content
+from registry_api.push.parents import pin_parents
 
 ENDED_KEPT = timedelta(days=7)
 """How long a push that has ended can still be looked at."""
@@ -43,8 +44,11 @@ def begin(
     Raises:
         VersionConflict: the version exists with other bytes.
         NameConflict: an alias has the version's name, or a version the alias's.
+        InvalidRequest: a parent is not a version that the caller may read.
     """
     content = read_content(request)
+    metadata = pin_parents(session, caller, request.metadata)
+    request = request.model_copy(update={"metadata": metadata})
     published = _published(session, caller, model_id, request, content)
     if published is not None:
         return show_row(session, caller, published), False
