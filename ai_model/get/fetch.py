@@ -153,6 +153,8 @@ class Fetcher:
         good = digest_from_raw(hasher.digest()) == piece.digest
         if good:
             self._meter.add(piece.size)
+            for place in piece.places:
+                self._targets[place.output].settle(place.offset, piece.size)
         return good
 
     def _receive(self, response: httpx.Response, size: int) -> Iterator[memoryview]:

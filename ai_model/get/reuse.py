@@ -86,7 +86,11 @@ class Reuser:
             for place in piece.places:
                 targets[place.output].write(place.offset + done, data)
 
-        return self._hash(source, holding.offset, piece, write)
+        good = self._hash(source, holding.offset, piece, write)
+        if good:
+            for place in piece.places:
+                targets[place.output].settle(place.offset, piece.size)
+        return good
 
     def _clone(
         self, piece: Piece, holding: Holding, source: FileTarget, targets: Sequence[Target]

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ai_model.errors import AiModelError, DiskFull
 from ai_model.get.clone import BLOCK, MIN_SIZE, clone_range
+from ai_model.get.writeback import MIN_FILE_SIZE, begin_writeback
 
 
 class Target(Protocol):
@@ -15,6 +16,9 @@ class Target(Protocol):
 
     def write(self, offset: int, data: memoryview) -> None:
         """Write all of ``data``."""
+
+    def settle(self, offset: int, size: int) -> None:
+        """Know that a range was written to its end."""
 
     def read_into(self, offset: int, buffer: memoryview) -> bool:
         """Fill ``buffer``; ``False`` where there are not so many bytes."""
@@ -29,6 +33,9 @@ class MemoryTarget:
     def write(self, offset: int, data: memoryview) -> None:
         """Write all of ``data``."""
         self.data[offset : offset + len(data)] = data
+
+    def settle(self, offset: int, size: int) -> None:
+        """Do nothing more."""
 
     def read_into(self, offset: int, buffer: memoryview) -> bool:
         """Fill ``buffer``."""
@@ -46,12 +53,14 @@ class FileTarget:
     def __init__(self, path: Path, *, writable: bool) -> None:
         self.path = path
         self._clones = True
+        self._is_large = False
         flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
         self._descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
     def resize(self, size: int) -> None:
         """Give the file its final size."""
         os.ftruncate(self._descriptor, size)
+        self._is_large = size >= MIN_FILE_SIZE
 
     def write(self, offset: int, data: memoryview) -> None:
         """Write all of ``data``.
@@ -66,6 +75,11 @@ class FileTarget:
                 data = data[written:]
         except OSError as error:
             raise disk_trouble(self.path, error, needed=len(data)) from error
+
+    def settle(self, offset: int, size: int) -> None:
+        """Let the disk begin with a range of a large file, so that ``sync`` waits for less."""
+        if self._is_large:
+            begin_writeback(self._descriptor, offset, size)
 
     def read_into(self, offset: int, buffer: memoryview) -> bool:
         """Fill ``buffer``; ``False`` where the file ends before."""
