@@ -8,8 +8,7 @@ nothing about who made them (that is the version's metadata). Pure.
 
 import functools
 import json
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,6 +23,28 @@ MAX_CHUNK_SIZE = 16 * 1024 * 1024
 MAX_FILE_SIZE = 2**53 - 1
 MAX_TENSOR_NAME_BYTES = 4096
 OPAQUE = "opaque"
+_FILE_KEYS = {
+    "path",
+    "size",
+    "sha256",
+    "media_type",
+    "format",
+    "chunks",
+    "tensors",
+    "structure",
+}
+_TENSOR_KEYS = {
+    "name",
+    "dtype",
+    "shape",
+    "start",
+    "end",
+    "digest",
+    "key_path",
+    "storage",
+    "stride",
+}
+_PLAIN_TENSOR_FIELDS = 6
 
 
 class InvalidManifest(ValueError):
@@ -108,6 +129,11 @@ class File:
             starts.append(starts[-1] + chunk.size)
         return tuple(starts)
 
+    @functools.cached_property
+    def chunk_borders(self) -> dict[int, int]:
+        """Index of the chunk that starts at an offset; the file's size has that behind the last."""
+        return {start: index for index, start in enumerate(self.chunk_starts)}
+
     def chunks_in(self, wanted: ByteRange) -> range:
         """Return the indices of the chunks that tile ``wanted``.
 
@@ -116,9 +142,9 @@ class File:
         """
         if not wanted.size:
             return range(0)
-        starts = self.chunk_starts
-        first, last = bisect_left(starts, wanted.start), bisect_left(starts, wanted.end)
-        if last >= len(starts) or (starts[first], starts[last]) != (wanted.start, wanted.end):
+        borders = self.chunk_borders
+        first, last = borders.get(wanted.start), borders.get(wanted.end)
+        if first is None or last is None:
             raise InvalidManifest(
                 f"file {self.path!r}: no chunks tile bytes {wanted.start} to {wanted.end}"
             )
@@ -164,19 +190,42 @@ def parse_manifest(data: bytes) -> Manifest:
     Raises:
         InvalidManifest: it is not canonical JSON of a manifest, or breaks a rule.
     """
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InvalidManifest(f"manifest: not JSON: {error}") from error
+    manifest, canonical = manifest_of_json(_loads(data))
+    if canonical != data:
+        raise InvalidManifest("manifest: not canonical JSON")
+    return manifest
+
+
+def manifest_of_json(value: Any) -> tuple[Manifest, bytes]:
+    """Check a manifest that was read as JSON; return it and its canonical bytes.
+
+    Nothing of ``value`` is passed over, so its own canonical JSON is that of the manifest.
+
+    Raises:
+        InvalidManifest: it is not the JSON of a manifest, or breaks a rule.
+    """
     manifest = _manifest_from_json(value)
     check_manifest(manifest)
     try:
-        canonical = manifest.to_bytes()
+        return manifest, canonical_json(value)
     except ValueError as error:
         raise InvalidManifest(f"manifest: {error}") from error
-    if canonical != data:
-        raise InvalidManifest("manifest: not canonical JSON, or holds fields that are not known")
-    return manifest
+
+
+def read_checked_manifest(data: bytes) -> Manifest:
+    """Read a manifest that was checked before it was kept where only we write.
+
+    Raises:
+        InvalidManifest: it is not the JSON of a manifest.
+    """
+    return _manifest_from_json(_loads(data))
+
+
+def _loads(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InvalidManifest(f"manifest: not JSON: {error}") from error
 
 
 def check_manifest(manifest: Manifest) -> None:
@@ -237,10 +286,24 @@ def _check_tensors(file: File) -> None:
     if len(names) != len(file.tensors):
         raise ValueError("two tensors share a name")
     for tensor in file.tensors:
+        if _is_plain(file, tensor):
+            continue
         try:
             _check_tensor(file, tensor)
         except (InvalidManifest, InvalidName) as error:
             raise ValueError(f"tensor {tensor.name[:200]!r}: {error}") from error
+
+
+def _is_plain(file: File, tensor: Tensor) -> bool:
+    """Say whether a tensor is exactly one chunk and keeps all rules, as most do."""
+    index = file.chunk_borders.get(tensor.start, -1)
+    return (
+        0 <= index < len(file.chunks)
+        and file.chunk_borders.get(tensor.end) == index + 1
+        and tensor.digest == file.chunks[index].digest
+        and len(tensor.name) <= MAX_TENSOR_NAME_BYTES // 4
+        and not (tensor.shape and min(tensor.shape) < 0)
+    )
 
 
 def _check_tensor(file: File, tensor: Tensor) -> None:
@@ -294,8 +357,11 @@ def _tensor_to_json(tensor: Tensor) -> dict[str, Any]:
 
 def _manifest_from_json(value: Any) -> Manifest:
     try:
-        if value["schema"] != SCHEMA:
-            raise InvalidManifest(f"manifest: schema {value['schema']!r:.50} is not {SCHEMA}")
+        _only_keys(value, {"schema", "files"})
+        if value["schema"] != SCHEMA or type(value["schema"]) is not int:
+            raise InvalidManifest(
+                f"manifest: schema {value['schema']!r:.50} is not {SCHEMA}, or not canonical"
+            )
         return Manifest(tuple(_file_from_json(file) for file in _list(value["files"])))
     except (KeyError, TypeError, IndexError) as error:
         raise InvalidManifest(
@@ -306,6 +372,9 @@ def _manifest_from_json(value: Any) -> Manifest:
 
 
 def _file_from_json(value: Mapping[str, Any]) -> File:
+    _only_keys(value, _FILE_KEYS)
+    if [] in (value.get("tensors"), value.get("structure")):
+        raise InvalidManifest("manifest: not canonical JSON: an empty list is left out")
     return File(
         path=_text(value["path"]),
         size=_integer(value["size"]),
@@ -321,22 +390,34 @@ def _file_from_json(value: Mapping[str, Any]) -> File:
 
 
 def _tensor_from_json(value: Mapping[str, Any]) -> Tensor:
+    name, dtype, digest = _text(value["name"]), _text(value["dtype"]), _text(value["digest"])
+    start, end = _integer(value["start"]), _integer(value["end"])
+    shape = tuple(map(_integer, _list(value["shape"])))
+    if len(value) == _PLAIN_TENSOR_FIELDS:  # and all of them were there
+        return Tensor(name, dtype, shape, start, end, digest)
+    _only_keys(value, _TENSOR_KEYS)
     key_path, storage, stride = (value.get(key) for key in ("key_path", "storage", "stride"))
+    if None in (value.get(key, "") for key in ("key_path", "storage", "stride")):
+        raise InvalidManifest("manifest: not canonical JSON: null is left out")
     return Tensor(
-        name=_text(value["name"]),
-        dtype=_text(value["dtype"]),
-        shape=tuple(_integers(value["shape"])),
-        start=_integer(value["start"]),
-        end=_integer(value["end"]),
-        digest=_text(value["digest"]),
+        name,
+        dtype,
+        shape,
+        start,
+        end,
+        digest,
         key_path=None if key_path is None else tuple(_key(key) for key in _list(key_path)),
         storage=None if storage is None else _text(storage),
-        stride=None if stride is None else tuple(_integers(stride)),
+        stride=None if stride is None else tuple(map(_integer, _list(stride))),
     )
 
 
-def _integers(value: Any) -> Iterator[int]:
-    return (_integer(item) for item in _list(value))
+def _only_keys(value: Any, known: Collection[str]) -> None:
+    if not isinstance(value, dict):
+        raise InvalidManifest(f"manifest: {value!r:.100} is of the wrong type, not an object")
+    unknown = value.keys() - known
+    if unknown:
+        raise InvalidManifest(f"manifest: not canonical, field {min(unknown)[:100]!r} is not known")
 
 
 def _list(value: Any) -> list[Any]:

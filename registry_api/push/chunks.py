@@ -85,10 +85,11 @@ def lay_out(file: File, locations: Mapping[Digest, Sequence[Location]]) -> list[
 
 def long_tensors(file: File) -> list[tuple[str, ByteRange, Digest]]:
     """Return name, range and digest of the tensors that no single chunk's digest vouches for."""
+    borders = file.chunk_borders
     return [
         (tensor.name, tensor.range, tensor.digest)
         for tensor in file.tensors
-        if len(file.chunks_in(tensor.range)) > 1
+        if tensor.start < tensor.end and borders[tensor.end] - borders[tensor.start] > 1
     ]
 
 

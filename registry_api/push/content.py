@@ -13,7 +13,7 @@ from ai_model_format.manifest import (
     Manifest,
     canonical_json,
     manifest_digest,
-    parse_manifest,
+    manifest_of_json,
 )
 from ai_model_format.wire import (
     MAX_METADATA_BYTES,
@@ -74,8 +74,7 @@ def read_content(request: PushRequest) -> Content:
 
 def _read_manifest(value: dict[str, Any]) -> Content:
     try:
-        data = canonical_json(value)
-        manifest = parse_manifest(data)
+        manifest, data = manifest_of_json(value)
     except InvalidManifest as error:
         raise InvalidManifestSent(str(error)) from error
     except (ValueError, RecursionError) as error:

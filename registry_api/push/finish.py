@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from ai_model_format.digest import Digest
-from ai_model_format.manifest import Manifest, parse_manifest
+from ai_model_format.manifest import Manifest, read_checked_manifest
 from ai_model_format.wire import FieldError, PushInfo
 from registry_api import jobs
 from registry_api.access import Caller
@@ -133,7 +133,7 @@ def _check_covered(
     session: Session, caller: Caller, push: PushRow, uploads: Sequence[UploadRow]
 ) -> None:
     """Insist that every chunk is known or uploaded."""
-    manifest = parse_manifest(push.manifest) if push.manifest is not None else None
+    manifest = read_checked_manifest(push.manifest) if push.manifest is not None else None
     sent = _sent_chunks(push, uploads, manifest)
     if manifest is None:
         assert push.files is not None

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from ai_model_format.manifest import (
     Manifest,
-    parse_manifest,
+    read_checked_manifest,
 )
 from ai_model_format.wire import (
     MissingChunks,
@@ -148,7 +148,7 @@ def _missing(
         return found, sum(file["size"] for file in lacking)
     if manifest is None:
         assert row.manifest is not None
-        manifest = parse_manifest(row.manifest)
+        manifest = read_checked_manifest(row.manifest)
     whole = queries.readable_objects(session, caller, [file.sha256 for file in manifest.files])
     digests = {c.digest for f in manifest.files if f.sha256 not in whole for c in f.chunks}
     known = queries.known_chunks(session, caller, digests)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from ai_model_format.digest import Digest
-from ai_model_format.manifest import Chunk, Manifest, parse_manifest
+from ai_model_format.manifest import Chunk, Manifest, read_checked_manifest
 from ai_model_format.wire import (
     PartTarget,
     TargetList,
@@ -52,7 +52,7 @@ def pushed_files(push: PushRow, manifest: Manifest | None = None) -> dict[str, P
         }
     if manifest is None:
         assert push.manifest is not None
-        manifest = parse_manifest(push.manifest)
+        manifest = read_checked_manifest(push.manifest)
     return {file.path: PushedFile(file.sha256, file.chunks) for file in manifest.files}
 
 

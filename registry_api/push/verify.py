@@ -19,7 +19,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ai_model_format.byte_range import ByteRange
 from ai_model_format.digest import Digest
-from ai_model_format.manifest import File, Manifest, parse_manifest
+from ai_model_format.manifest import File, Manifest, read_checked_manifest
 from ai_model_format.wire import FieldError
 from registry_api.access import Caller, caller_of
 from registry_api.db.session import transaction
@@ -211,7 +211,7 @@ def _load(parts: Parts, push_id: uuid.UUID) -> Work | None:
         push = queries.find_push(session, push_id, with_manifest=True)
         if push is None or push.state != "verifying":
             return None
-        manifest = parse_manifest(push.manifest) if push.manifest is not None else None
+        manifest = read_checked_manifest(push.manifest) if push.manifest is not None else None
         caller = caller_of(session.get_one(TokenRow, push.token_id))
         uploads = queries.uploads_of(session, push_id)
         push.bytes_verified = 0
