@@ -17,7 +17,8 @@ from ai_model.get.plan import Piece, Place, bytes_placed, pieces_of
 from ai_model.get.receipt import merge_receipt
 from ai_model.get.select import Selection, select
 from ai_model.get.targets import FileTarget, Target, disk_trouble, free_bytes
-from ai_model.get.transfer import Transfer
+from ai_model.get.transfer import MAX_HASHING_WORKERS, Transfer
+from ai_model.parallel import run_parallel
 from ai_model.progress import OnProgress
 from ai_model.results import GetResult, GotFile
 from ai_model.version import Version
@@ -117,11 +118,7 @@ class _Job:
         partial = open_partial(self._staging.directory, self._key())
         try:
             files = self._fill(partial, missing, existing)
-            digests = {
-                number: _digest_of_file(file, self._outputs[number].size)
-                for number, file in files.items()
-                if not self._outputs[number].complete
-            }
+            digests = self._settle(files)
             finished = [(partial.path(n), self._outputs[n].path) for n in missing]
             self._staging.put_in_place(finished)
         except IntegrityError:
@@ -148,8 +145,24 @@ class _Job:
         for number, file in files.items():
             for offset, data in self._outputs[number].literals():
                 file.write(offset, memoryview(data))
-            file.sync()
         return files
+
+    def _settle(self, files: Mapping[int, FileTarget]) -> dict[int, Digest]:
+        """Make files durable, several at a time.
+
+        Returns:
+            The digest of each that is a part of a file: the manifest has none.
+        """
+        digests: dict[int, Digest] = {}
+
+        def work(number: int) -> None:
+            if not self._outputs[number].complete:
+                digests[number] = _digest_of_file(files[number], self._outputs[number].size)
+            files[number].sync()
+
+        stopped = self._transfer.stopped
+        run_parallel(files, work, workers=MAX_HASHING_WORKERS, stopped=stopped)
+        return digests
 
     def _holdings(
         self, wanted: Sequence[Piece], existing: Existing
