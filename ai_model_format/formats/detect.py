@@ -5,14 +5,10 @@ A further format is one module with one class and one more line in ``named``.
 
 from ai_model_format.formats.interface import Index, NotIndexable, ReadRange, WeightFormat
 from ai_model_format.formats.named import NAMES, format_named
-
-__all__ = ["FORMATS", "HEAD_SIZE", "detect", "format_named", "index_file"]
+from ai_model_format.manifest import OPAQUE
 
 HEAD_SIZE = 4096
 """Bytes of a file's start that are enough to know its format."""
-
-FORMATS: tuple[WeightFormat, ...] = tuple(map(format_named, NAMES))
-"""In the order they are asked; the last one takes every file."""
 
 
 def detect(head: bytes, size: int) -> WeightFormat:
@@ -22,7 +18,7 @@ def detect(head: bytes, size: int) -> WeightFormat:
         head: the first ``HEAD_SIZE`` bytes, or all of a smaller file.
         size: bytes of the file.
     """
-    return next(format for format in FORMATS if format.matches(head, size))
+    return next(format for format in map(format_named, NAMES) if format.matches(head, size))
 
 
 def index_file(read: ReadRange, size: int) -> tuple[WeightFormat, Index]:
@@ -38,5 +34,5 @@ def index_file(read: ReadRange, size: int) -> tuple[WeightFormat, Index]:
     try:
         return format, format.index(read, size)
     except NotIndexable:
-        opaque = FORMATS[-1]
+        opaque = format_named(OPAQUE)
         return opaque, opaque.index(read, size)
