@@ -15,13 +15,13 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
 
-from ai_model.errors import AiModelError, NotSupported
+from ai_model.errors import AiModelError, NetworkError, NotSupported
 from ai_model.gateway.bootstrap import GatewayOptions, bootstrap
 from ai_model.gateway.figures import Totals
 from ai_model.routing.api import TrafficApi
@@ -56,19 +56,19 @@ class Gateway:
 
     Args:
         options: how it is set up.
-        traffic: where its figures go.
+        traffic: where its figures go: the registry's addresses, of which one is enough.
         envoy_options: more command line options for Envoy.
     """
 
     def __init__(
         self,
         options: GatewayOptions,
-        traffic: TrafficApi,
+        traffic: Sequence[TrafficApi],
         *,
         envoy_options: tuple[str, ...] = (),
     ) -> None:
         self.options = options
-        self._traffic = traffic
+        self._traffic = list(traffic)
         self._envoy = find_envoy()
         self._envoy_options = envoy_options
         self._epoch = uuid.uuid4().hex
@@ -143,10 +143,25 @@ class Gateway:
             figures = self._totals.figures()
             if figures:
                 request = FiguresRequest(epoch=self._epoch, versions=figures)
-                self._traffic.send_figures(self.options.gateway_id, request)
+                self._send(request)
         except (httpx.HTTPError, AiModelError) as error:
             # Sums are told, so nothing is lost: the next one says it all.
             logger.warning("figures could not be told: %s", error)
+
+    def _send(self, request: FiguresRequest) -> None:
+        """Tell figures to the address that answered last, or else to another one.
+
+        Raises:
+            AiModelError: none answers.
+        """
+        for left in reversed(range(len(self._traffic))):
+            try:
+                self._traffic[0].send_figures(self.options.gateway_id, request)
+                return
+            except NetworkError:
+                if not left:
+                    raise
+                self._traffic.append(self._traffic.pop(0))
 
 
 def _is_ready(client: httpx.Client, address: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -81,7 +82,8 @@ def _gateway(
     more_endpoints: tuple[str, ...],
     user_header: str,
 ) -> Gateway:
-    from ai_model.gateway.bootstrap import GatewayOptions  # lazy: --help needs none of it
+    from ai_model.api import Api  # lazy: --help needs none of it
+    from ai_model.gateway.bootstrap import GatewayOptions
     from ai_model.gateway.run import Gateway
     from ai_model.routing.api import TrafficApi
 
@@ -93,7 +95,8 @@ def _gateway(
         port=port,
         user_header=user_header.lower(),
     )
-    return Gateway(chosen, TrafficApi(registry.api))
+    others = [Api(replace(registry.config, endpoint=endpoint)) for endpoint in more_endpoints]
+    return Gateway(chosen, [TrafficApi(api) for api in (registry.api, *others)])
 
 
 def _say_ready(invocation: Invocation, gateway_id: str, url: str) -> None:
