@@ -1,7 +1,7 @@
 """Publish: bytes become objects, and a version appears, all of it in one transaction or not."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -33,11 +33,13 @@ class Plan:
         runs: of each file, by path.
         content_digests: of each file, by path: names all that the manifest says of its content.
         claimed: paths of files with a chunk whose place only the client has told.
+        proven: paths of files whose every chunk was hashed where it lies, now or before.
     """
 
     runs: Mapping[str, Sequence[Run]]
     content_digests: Mapping[str, Digest]
     claimed: frozenset[str]
+    proven: frozenset[str]
 
     @property
     def object_ids(self) -> set[int]:
@@ -81,8 +83,17 @@ def plan_layout(
     push: PushRow,
     manifest: Manifest,
     uploads: Sequence[UploadRow],
+    hashed: Collection[Digest],
 ) -> Plan:
     """Decide where each file's bytes come from: an object of its own, known chunks, uploads.
+
+    Args:
+        session: one transaction.
+        caller: whose rights decide which chunks may be shared.
+        push: being verified.
+        manifest: of the version.
+        uploads: of the push.
+        hashed: digests of those whose chunks were hashed just now.
 
     Raises:
         UploadIncompleteYet: a chunk lies nowhere that the caller may read.
@@ -97,6 +108,7 @@ def plan_layout(
     lacking = wanted - known.keys() - claims.keys()
     if lacking:
         raise UploadIncompleteYet(f"{len(lacking)} chunks lie nowhere that you may read any more")
+    proven = known.keys() | _hashed(claims, {own[digest] for digest in hashed})
     places = {digest: known.get(digest) or claims[digest] for digest in wanted}
     runs = {
         f.path: [(whole[f.sha256], 0, f.size)] if f.size else []
@@ -108,6 +120,7 @@ def plan_layout(
         runs=runs,
         content_digests={file.path: content_digest(file) for file in manifest.files},
         claimed=frozenset(f.path for f in cut if any(c.digest not in known for c in f.chunks)),
+        proven=frozenset(f.path for f in cut if all(c.digest in proven for c in f.chunks)),
     )
 
 
@@ -249,6 +262,15 @@ def _claimed_locations(
         for chunk, start in chunk_offsets(contents):
             found.setdefault(chunk.digest, []).append(Location(own[row.digest], start))
     return found
+
+
+def _hashed(claims: Mapping[Digest, Sequence[Location]], object_ids: set[int]) -> set[Digest]:
+    """Return the chunks that lie in these objects wherever they are claimed to."""
+    return {
+        digest
+        for digest, places in claims.items()
+        if all(place.object_id in object_ids for place in places)
+    }
 
 
 def _chunk_rows(

@@ -66,7 +66,7 @@ def show(
     Raises:
         PushNotFound: there is none, or it is somebody else's.
     """
-    row = own_push(session, caller, push_id, with_manifest=with_missing)
+    row = own_push(session, caller, push_id)
     if row.state == "open":
         row.expires_at = datetime.now(UTC) + timedelta(seconds=parts.settings.push_expires_s)
     return show_row(session, caller, row, with_missing=with_missing)
@@ -148,6 +148,7 @@ def _missing(
         return found, sum(file["size"] for file in lacking)
     if manifest is None:
         assert row.manifest is not None
+        # Loaded only here: who waits for the end asks often, and needs none of it.
         manifest = read_checked_manifest(row.manifest)
     whole = queries.readable_objects(session, caller, [file.sha256 for file in manifest.files])
     digests = {c.digest for f in manifest.files if f.sha256 not in whole for c in f.chunks}

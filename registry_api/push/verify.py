@@ -9,9 +9,10 @@ take over at any moment: what is stored already is not read again.
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import func, text, update
 from sqlalchemy.exc import OperationalError
@@ -33,6 +34,7 @@ from registry_api.push.sweep import as_upload, drop_uploads
 from registry_api.push.uploads import contents_of
 from storage.hashing import IntegrityError, verify
 from storage.interface import ObjectNotFound, StoreError
+from storage.read_ahead import Reader, read_ahead
 
 REPORT_EVERY = 64 * 1024 * 1024
 """Bytes between two writes of how far verifying is."""
@@ -103,19 +105,21 @@ def _verify_and_publish(parts: Parts, work: Work) -> None:
         manifest = index_files(parts, work.push, work.uploads)
         publish.keep_manifest(parts, work.push.id, manifest)
     verified: set[str] = set()
+    hashed: set[Digest] = set()
     for upload in work.uploads:
         if upload.state != "stored":
             verified |= _verify_upload(parts, work.push, upload, manifest, report)
             publish.store_object(parts, upload)
+            hashed.add(upload.digest)
     with transaction(parts.engine) as session:
         uploads = queries.uploads_of(session, work.push.id)
-        plan = publish.plan_layout(session, work.caller, work.push, manifest, uploads)
+        plan = publish.plan_layout(session, work.caller, work.push, manifest, uploads, hashed)
         known = queries.known_contents(session, plan.content_digests.values())
         digests = queries.object_digests(session, plan.object_ids)
     for file in manifest.files:
         is_known = plan.content_digests[file.path] in known and file.path not in plan.claimed
         if file.path not in verified and not is_known:
-            _verify_file(parts, file, plan.runs[file.path], digests, report)
+            _verify_file(parts, file, plan, digests, report)
             verified.add(file.path)
     publish.publish(parts, work.caller, work.push.id, manifest, plan, verified)
 
@@ -139,7 +143,7 @@ def _verify_upload(
     extra = [tensor for file in whole for tensor in long_tensors(file)]
     try:
         verify(
-            parts.store.read_upload(as_upload(row), 0, row.size),
+            _read(parts, [(partial(parts.store.read_upload, as_upload(row)), 0, row.size)]),
             size=row.size,
             digest=row.digest,
             chunks=[file.chunks[index] for file, index in pieces],
@@ -154,19 +158,22 @@ def _verify_upload(
 def _verify_file(
     parts: Parts,
     file: File,
-    runs: Sequence[Run],
+    plan: publish.Plan,
     digests: dict[int, tuple[Digest, int]],
     report: "_Progress",
 ) -> None:
-    """Hash a file as its readers will put it together: whole, by chunk and by long tensor."""
+    """Hash a file as its readers will put it together: whole, and by long tensor.
+
+    Of its chunks only those that nobody has hashed where they lie.
+    """
     extra = long_tensors(file)
     pieces = [(file, index) for index in range(len(file.chunks))]
     try:
         verify(
-            _read_runs(parts, runs, digests),
+            _read_runs(parts, plan.runs[file.path], digests),
             size=file.size,
             digest=file.sha256,
-            chunks=file.chunks,
+            chunks=() if file.path in plan.proven else file.chunks,
             extra=[(span, digest) for _, span, digest in extra],
             progress=report,
         )
@@ -176,9 +183,20 @@ def _verify_file(
 
 def _read_runs(
     parts: Parts, runs: Sequence[Run], digests: dict[int, tuple[Digest, int]]
-) -> Iterator[bytes]:
-    for object_id, start, size in runs:
-        yield from parts.store.read(digests[object_id][0], start, start + size)
+) -> Iterable[bytes]:
+    return _read(
+        parts,
+        [
+            (partial(parts.store.read, digests[object_id][0]), start, start + size)
+            for object_id, start, size in runs
+        ],
+    )
+
+
+def _read(parts: Parts, sources: Sequence[tuple[Reader, int, int]]) -> Iterable[bytes]:
+    if parts.settings.store == "local":  # comes faster than it is hashed, and hot in the cache
+        return (piece for read, start, end in sources for piece in read(start, end))
+    return read_ahead(sources)
 
 
 def _explain(
