@@ -15,7 +15,8 @@ from ai_model.progress import OnProgress
 from ai_model.results import GetResult
 from ai_model_format.digest import Digest, digest_of
 from ai_model_format.layers import LayerNode, layer_tree
-from ai_model_format.manifest import File, InvalidManifest, Manifest, parse_manifest
+from ai_model_format.manifest import File, InvalidManifest, Manifest
+from ai_model_format.manifest_reader import parse_manifest
 
 if TYPE_CHECKING:
     from ai_model_format.wire import VersionInfo

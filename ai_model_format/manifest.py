@@ -8,14 +8,11 @@ nothing about who made them (that is the version's metadata). Pure.
 
 import functools
 import json
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from ai_model_format.byte_range import ByteRange
-from ai_model_format.digest import EMPTY_DIGEST, Digest, digest_of, parse_digest
-from ai_model_format.names import InvalidName, parse_path
+from ai_model_format.digest import Digest, digest_of
 
 SCHEMA = 1
 MEDIA_TYPE = "application/vnd.ai-model.manifest.v1+json"
@@ -23,28 +20,6 @@ MAX_CHUNK_SIZE = 16 * 1024 * 1024
 MAX_FILE_SIZE = 2**53 - 1
 MAX_TENSOR_NAME_BYTES = 4096
 OPAQUE = "opaque"
-_FILE_KEYS = {
-    "path",
-    "size",
-    "sha256",
-    "media_type",
-    "format",
-    "chunks",
-    "tensors",
-    "structure",
-}
-_TENSOR_KEYS = {
-    "name",
-    "dtype",
-    "shape",
-    "start",
-    "end",
-    "digest",
-    "key_path",
-    "storage",
-    "stride",
-}
-_PLAIN_TENSOR_FIELDS = 6
 
 
 class InvalidManifest(ValueError):
@@ -184,143 +159,6 @@ def manifest_digest(data: bytes) -> Digest:
     return digest_of(data)
 
 
-def parse_manifest(data: bytes) -> Manifest:
-    """Read and check a manifest.
-
-    Raises:
-        InvalidManifest: it is not canonical JSON of a manifest, or breaks a rule.
-    """
-    manifest, canonical = manifest_of_json(_loads(data))
-    if canonical != data:
-        raise InvalidManifest("manifest: not canonical JSON")
-    return manifest
-
-
-def manifest_of_json(value: Any) -> tuple[Manifest, bytes]:
-    """Check a manifest that was read as JSON; return it and its canonical bytes.
-
-    Nothing of ``value`` is passed over, so its own canonical JSON is that of the manifest.
-
-    Raises:
-        InvalidManifest: it is not the JSON of a manifest, or breaks a rule.
-    """
-    manifest = _manifest_from_json(value)
-    check_manifest(manifest)
-    try:
-        return manifest, canonical_json(value)
-    except ValueError as error:
-        raise InvalidManifest(f"manifest: {error}") from error
-
-
-def read_checked_manifest(data: bytes) -> Manifest:
-    """Read a manifest that was checked before it was kept where only we write.
-
-    Raises:
-        InvalidManifest: it is not the JSON of a manifest.
-    """
-    return _manifest_from_json(_loads(data))
-
-
-def _loads(data: bytes) -> Any:
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise InvalidManifest(f"manifest: not JSON: {error}") from error
-
-
-def check_manifest(manifest: Manifest) -> None:
-    """Check every rule that a manifest keeps.
-
-    Raises:
-        InvalidManifest: names the file, the tensor and the rule.
-    """
-    if not manifest.files:
-        raise InvalidManifest("manifest: a version has at least one file")
-    paths = [file.path for file in manifest.files]
-    if paths != sorted(set(paths)):
-        raise InvalidManifest("manifest: files are sorted by path, each path once")
-    _check_no_file_is_a_folder(paths)
-    for file in manifest.files:
-        try:
-            _check_file(file)
-        except ValueError as error:
-            raise InvalidManifest(f"file {file.path[:200]!r}: {error}") from error
-
-
-def _check_no_file_is_a_folder(paths: Sequence[str]) -> None:
-    known = set(paths)
-    for path in paths:
-        parts = path.split("/")
-        for depth in range(1, len(parts)):
-            if "/".join(parts[:depth]) in known:
-                raise InvalidManifest(f"manifest: {path!r} lies below a file")
-
-
-def _check_file(file: File) -> None:
-    parse_path(file.path)
-    parse_digest(file.sha256)
-    if not 0 <= file.size <= MAX_FILE_SIZE:
-        raise ValueError(f"size {file.size} is out of bounds")
-    for chunk in file.chunks:
-        parse_digest(chunk.digest)
-        if not 1 <= chunk.size <= MAX_CHUNK_SIZE:
-            raise ValueError(f"chunk size {chunk.size} is not between 1 and {MAX_CHUNK_SIZE}")
-    if file.chunk_starts[-1] != file.size:
-        raise ValueError(f"chunks cover {file.chunk_starts[-1]} of {file.size} bytes")
-    if len(file.chunks) == 1 and file.chunks[0].digest != file.sha256:
-        raise ValueError("the only chunk has another digest than the file")
-    if not file.size and file.sha256 != EMPTY_DIGEST:
-        raise ValueError("an empty file has the digest of nothing")
-    for before, after in pairwise(file.structure):
-        if before.end > after.start:
-            raise ValueError("structure ranges overlap or are not in order")
-    for part in file.structure:
-        file.chunks_in(part)
-    _check_tensors(file)
-
-
-def _check_tensors(file: File) -> None:
-    if file.format == OPAQUE and (file.tensors or file.structure):
-        raise ValueError("an opaque file has no tensors")
-    names = {tensor.name for tensor in file.tensors}
-    if len(names) != len(file.tensors):
-        raise ValueError("two tensors share a name")
-    for tensor in file.tensors:
-        if _is_plain(file, tensor):
-            continue
-        try:
-            _check_tensor(file, tensor)
-        except (InvalidManifest, InvalidName) as error:
-            raise ValueError(f"tensor {tensor.name[:200]!r}: {error}") from error
-
-
-def _is_plain(file: File, tensor: Tensor) -> bool:
-    """Say whether a tensor is exactly one chunk and keeps all rules, as most do."""
-    index = file.chunk_borders.get(tensor.start, -1)
-    return (
-        0 <= index < len(file.chunks)
-        and file.chunk_borders.get(tensor.end) == index + 1
-        and tensor.digest == file.chunks[index].digest
-        and len(tensor.name) <= MAX_TENSOR_NAME_BYTES // 4
-        and not (tensor.shape and min(tensor.shape) < 0)
-    )
-
-
-def _check_tensor(file: File, tensor: Tensor) -> None:
-    if len(tensor.name.encode("utf-8", "surrogatepass")) > MAX_TENSOR_NAME_BYTES:
-        raise InvalidManifest(f"its name is longer than {MAX_TENSOR_NAME_BYTES} bytes")
-    if any(extent < 0 for extent in tensor.shape):
-        raise InvalidManifest("its shape is negative")
-    parse_digest(tensor.digest)
-    if not 0 <= tensor.start <= tensor.end <= file.size:
-        raise InvalidManifest("its bytes lie outside the file")
-    covering = file.chunks_in(tensor.range)
-    if not covering and tensor.digest != EMPTY_DIGEST:
-        raise InvalidManifest("it is empty and has another digest than nothing")
-    if len(covering) == 1 and file.chunks[covering[0]].digest != tensor.digest:
-        raise InvalidManifest("its only chunk has another digest")
-
-
 def _file_to_json(file: File) -> dict[str, Any]:
     value: dict[str, Any] = {
         "path": file.path,
@@ -353,90 +191,3 @@ def _tensor_to_json(tensor: Tensor) -> dict[str, Any]:
     if tensor.stride is not None:
         value["stride"] = list(tensor.stride)
     return value
-
-
-def _manifest_from_json(value: Any) -> Manifest:
-    try:
-        _only_keys(value, {"schema", "files"})
-        if value["schema"] != SCHEMA or type(value["schema"]) is not int:
-            raise InvalidManifest(
-                f"manifest: schema {value['schema']!r:.50} is not {SCHEMA}, or not canonical"
-            )
-        return Manifest(tuple(_file_from_json(file) for file in _list(value["files"])))
-    except (KeyError, TypeError, IndexError) as error:
-        raise InvalidManifest(
-            f"manifest: a field is missing or of the wrong type: {error}"
-        ) from error
-    except ValueError as error:
-        raise InvalidManifest(str(error)) from error
-
-
-def _file_from_json(value: Mapping[str, Any]) -> File:
-    _only_keys(value, _FILE_KEYS)
-    if [] in (value.get("tensors"), value.get("structure")):
-        raise InvalidManifest("manifest: not canonical JSON: an empty list is left out")
-    return File(
-        path=_text(value["path"]),
-        size=_integer(value["size"]),
-        sha256=_text(value["sha256"]),
-        media_type=_text(value["media_type"]),
-        format=_text(value["format"]),
-        chunks=tuple(Chunk(_text(d), _integer(n)) for d, n in _list(value["chunks"])),
-        tensors=tuple(_tensor_from_json(tensor) for tensor in _list(value.get("tensors", []))),
-        structure=tuple(
-            ByteRange(_integer(a), _integer(b)) for a, b in _list(value.get("structure", []))
-        ),
-    )
-
-
-def _tensor_from_json(value: Mapping[str, Any]) -> Tensor:
-    name, dtype, digest = _text(value["name"]), _text(value["dtype"]), _text(value["digest"])
-    start, end = _integer(value["start"]), _integer(value["end"])
-    shape = tuple(map(_integer, _list(value["shape"])))
-    if len(value) == _PLAIN_TENSOR_FIELDS:  # and all of them were there
-        return Tensor(name, dtype, shape, start, end, digest)
-    _only_keys(value, _TENSOR_KEYS)
-    key_path, storage, stride = (value.get(key) for key in ("key_path", "storage", "stride"))
-    if None in (value.get(key, "") for key in ("key_path", "storage", "stride")):
-        raise InvalidManifest("manifest: not canonical JSON: null is left out")
-    return Tensor(
-        name,
-        dtype,
-        shape,
-        start,
-        end,
-        digest,
-        key_path=None if key_path is None else tuple(_key(key) for key in _list(key_path)),
-        storage=None if storage is None else _text(storage),
-        stride=None if stride is None else tuple(map(_integer, _list(stride))),
-    )
-
-
-def _only_keys(value: Any, known: Collection[str]) -> None:
-    if not isinstance(value, dict):
-        raise InvalidManifest(f"manifest: {value!r:.100} is of the wrong type, not an object")
-    unknown = value.keys() - known
-    if unknown:
-        raise InvalidManifest(f"manifest: not canonical, field {min(unknown)[:100]!r} is not known")
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidManifest(f"manifest: {value!r:.100} is not a list")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise InvalidManifest(f"manifest: {value!r:.100} is not text, or holds NUL")
-    return value
-
-
-def _integer(value: Any) -> int:
-    if type(value) is not int or abs(value) > MAX_FILE_SIZE:
-        raise InvalidManifest(f"manifest: {value!r:.100} is not an integer that JSON keeps exact")
-    return value
-
-
-def _key(value: Any) -> str | int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else _text(value)

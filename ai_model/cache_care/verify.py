@@ -15,7 +15,8 @@ from ai_model.get.reuse import Reuser
 from ai_model.get.targets import FileTarget
 from ai_model.progress import Meter, OnProgress
 from ai_model_format.digest import Digest, digest_of
-from ai_model_format.manifest import File, InvalidManifest, Manifest, parse_manifest
+from ai_model_format.manifest import File, InvalidManifest, Manifest
+from ai_model_format.manifest_reader import parse_manifest
 
 
 def verify_cache(cache: Cache, *, on_progress: OnProgress | None) -> CacheVerified:

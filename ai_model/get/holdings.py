@@ -12,7 +12,8 @@ from ai_model.cache import Held, HeldFile
 from ai_model.errors import AiModelError
 from ai_model.version import Version
 from ai_model_format.digest import Digest, digest_of
-from ai_model_format.manifest import File, InvalidManifest, Manifest, parse_manifest
+from ai_model_format.manifest import File, InvalidManifest, Manifest
+from ai_model_format.manifest_reader import parse_manifest
 
 MAX_MANIFESTS = 6
 """Manifests read at most in search of bytes; reading one of 90,000 tensors takes a second."""

@@ -20,7 +20,8 @@ from ai_model.push.shards import check_sharded_models
 from ai_model.push.upload import Uploader
 from ai_model.results import PushedFile, PushResult
 from ai_model_format import names, wire
-from ai_model_format.manifest import InvalidManifest, Manifest, check_manifest, manifest_digest
+from ai_model_format.manifest import InvalidManifest, Manifest, manifest_digest
+from ai_model_format.manifest_rules import check_manifest
 
 KEPT = "What was sent is kept; run the same push again to go on."
 _ROUNDS = 6

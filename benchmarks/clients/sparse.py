@@ -20,7 +20,8 @@ from ai_model.push.plan import plan_objects
 from ai_model_format.chunks import plan_chunks
 from ai_model_format.digest import digest_of
 from ai_model_format.formats.detect import index_file
-from ai_model_format.manifest import Chunk, File, Manifest, manifest_digest, parse_manifest
+from ai_model_format.manifest import Chunk, File, Manifest, manifest_digest
+from ai_model_format.manifest_reader import parse_manifest
 
 steps: dict[str, float] = {}
 

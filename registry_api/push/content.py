@@ -13,8 +13,8 @@ from ai_model_format.manifest import (
     Manifest,
     canonical_json,
     manifest_digest,
-    manifest_of_json,
 )
+from ai_model_format.manifest_reader import manifest_of_json
 from ai_model_format.wire import (
     MAX_METADATA_BYTES,
     FieldError,

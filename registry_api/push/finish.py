@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from ai_model_format.digest import Digest
-from ai_model_format.manifest import Manifest, read_checked_manifest
+from ai_model_format.manifest import Manifest
+from ai_model_format.manifest_reader import read_checked_manifest
 from ai_model_format.wire import FieldError, PushInfo
 from registry_api import jobs
 from registry_api.access import Caller

@@ -8,7 +8,8 @@ from ai_model_format.chunks import plan_chunks
 from ai_model_format.digest import EMPTY_DIGEST
 from ai_model_format.formats.detect import index_file
 from ai_model_format.formats.interface import InvalidWeightFile, ReadRange
-from ai_model_format.manifest import Chunk, File, InvalidManifest, Manifest, check_manifest
+from ai_model_format.manifest import Chunk, File, InvalidManifest, Manifest
+from ai_model_format.manifest_rules import check_manifest
 from ai_model_format.wire import FieldError
 from registry_api.db.tables import PushRow, UploadRow
 from registry_api.errors import InvalidManifestSent

@@ -7,10 +7,8 @@ from typing import Any
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from ai_model_format.manifest import (
-    Manifest,
-    read_checked_manifest,
-)
+from ai_model_format.manifest import Manifest
+from ai_model_format.manifest_reader import read_checked_manifest
 from ai_model_format.wire import (
     MissingChunks,
     Problem,

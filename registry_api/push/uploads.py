@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from ai_model_format.digest import Digest
-from ai_model_format.manifest import Chunk, Manifest, read_checked_manifest
+from ai_model_format.manifest import Chunk, Manifest
+from ai_model_format.manifest_reader import read_checked_manifest
 from ai_model_format.wire import (
     PartTarget,
     TargetList,

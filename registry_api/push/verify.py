@@ -20,7 +20,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ai_model_format.byte_range import ByteRange
 from ai_model_format.digest import Digest
-from ai_model_format.manifest import File, Manifest, read_checked_manifest
+from ai_model_format.manifest import File, Manifest
+from ai_model_format.manifest_reader import read_checked_manifest
 from ai_model_format.wire import FieldError
 from registry_api.access import Caller, caller_of
 from registry_api.db.session import transaction

@@ -21,7 +21,9 @@ from ai_model_format.chunks import plan_chunks
 from ai_model_format.digest import digest_of
 from ai_model_format.formats.detect import index_file
 from ai_model_format.layers import layer_tree
-from ai_model_format.manifest import Chunk, File, Manifest, check_manifest, parse_manifest
+from ai_model_format.manifest import Chunk, File, Manifest
+from ai_model_format.manifest_reader import parse_manifest
+from ai_model_format.manifest_rules import check_manifest
 from registry_api.push.chunks import Location, lay_out, missing_chunks
 from tests.services.proxies import running_wire
 

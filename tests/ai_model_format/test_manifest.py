@@ -25,10 +25,10 @@ from ai_model_format.manifest import (
     Manifest,
     Tensor,
     canonical_json,
-    check_manifest,
     manifest_digest,
-    parse_manifest,
 )
+from ai_model_format.manifest_reader import parse_manifest
+from ai_model_format.manifest_rules import check_manifest
 
 GOLDEN = Path(__file__).parent / "golden" / "manifest.json"
 

@@ -6,7 +6,7 @@ import os
 import httpx
 import safetensors.numpy
 
-from ai_model_format.manifest import parse_manifest
+from ai_model_format.manifest_reader import parse_manifest
 from tests.registry_api.conftest import make_safetensors, push_plain, sha256
 
 
@@ -49,7 +49,9 @@ def test_the_same_bytes_again_are_a_success_that_says_so(api: httpx.Client) -> N
     again = push_plain(api, "m", "v1", files, metadata={"tags": {"a": "b"}})
     assert again.status_code == 200
     assert (again.json()["state"], again.json()["created"]) == ("ready", False)
-    assert any("metadata differs" in note for note in again.json()["notes"])
+    assert again.json()["notes"] == [
+        "The metadata of 'v1' differs from yours and stays as it was published."
+    ]
     other = push_plain(api, "m", "v1", {"a.bin": b"other bytes"})
     assert (other.status_code, other.json()["code"]) == (409, "version_conflict")
 
