@@ -90,15 +90,18 @@ class Watched:
         return [(said["action"], said["version"]) for said in self.server.hooks()]
 
     def changes(self) -> list[set[str]]:
-        """What the server's lease said, each time it said something else."""
+        """What the server's lease said from its first version on, each time it changed."""
         events = httpx.get(
             f"{self.stack.endpoints[0]}/v1/events",
             params={"model_id": self.model_id, "page_size": 1000},
             headers={"authorization": f"Bearer {self.stack.token}"},
         ).json()["events"]
         ours = [e for e in events if e["subject"] == self.server.address]
-        return [set(e["after"]["versions"]) if e["after"] else set()
-                for e in sorted(ours, key=lambda e: e["event_id"])]  # fmt: skip
+        said = [
+            set(event["after"]["versions"]) if event["after"] else set()
+            for event in sorted(ours, key=lambda event: event["event_id"])
+        ]
+        return list(itertools.dropwhile(lambda versions: not versions, said))
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
