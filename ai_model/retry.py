@@ -70,7 +70,7 @@ class RetryPolicy:
         """Return how long to wait after so many failures in a row (at least 1). Pure.
 
         Args:
-            failures: so far.
+            failures: so far, of the same kind.
             retry_after_s: what the server asked for, kept to and spread a little.
             jitter: a random number from 0 to 1.
         """
@@ -106,21 +106,22 @@ class Retrier:
             NetworkError: no try is left.
             Interrupted: ``stopped`` was set meanwhile.
         """
-        failures = 0
+        # Counted apart: a store that had us wait ten times and then breaks off once failed once.
+        failures = {True: 0, False: 0}
         while True:
             try:
                 return attempt()
             except (TryAgain, httpx.TransportError) as error:
-                failures = 1 if on_failure() else failures + 1
-                self._wait(error, failures, what)
+                if on_failure():
+                    failures = {True: 0, False: 0}
+                throttled = isinstance(error, TryAgain) and error.throttled
+                failures[throttled] += 1
+                self._wait(error, failures[throttled], what, throttled=throttled)
 
-    def _tries(self, error: Exception) -> int:
-        throttled = isinstance(error, TryAgain) and error.throttled
-        return max(self._policy.tries, self._policy.throttled_tries if throttled else 0)
-
-    def _wait(self, error: Exception, failures: int, what: str) -> None:
+    def _wait(self, error: Exception, failures: int, what: str, *, throttled: bool) -> None:
         asked = error.retry_after_s if isinstance(error, TryAgain) else None
-        if failures >= self._tries(error) or (asked or 0) > self._policy.patience_s:
+        tries = self._policy.throttled_tries if throttled else self._policy.tries
+        if failures >= max(tries, self._policy.tries) or (asked or 0) > self._policy.patience_s:
             raise _final(error, what, failures) from error
         pause = self._policy.pause_s(failures, asked, jitter=random.random())  # noqa: S311
         self._say(f"{what}: {_reason(error)}; trying again in {pause:.1f} s", pause)

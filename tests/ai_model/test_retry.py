@@ -108,3 +108,16 @@ def test_a_store_that_throttles_gets_more_patience():
         call(failing(10, TryAgain("503", throttled=True)), policy=policy)
     with pytest.raises(NetworkError, match="failed 3 times"):
         call(failing(3, TryAgain("500")), policy=policy)
+
+
+def test_waiting_for_a_busy_store_uses_up_no_try_of_another_kind():
+    policy = RetryPolicy(tries=3, throttled_tries=10, base_s=0.001, cap_s=0.002)
+    busy, broken = TryAgain("503", throttled=True), TryAgain("the answer broke off")
+    errors = iter([busy] * 5 + [broken] * 2 + [busy] * 4)
+
+    def attempt() -> str:
+        for error in errors:
+            raise error
+        return "done"
+
+    assert call(attempt, policy=policy) == "done"

@@ -147,7 +147,7 @@ def test_push_and_show_say_what_it_cost(setting):
     data = bytearray(setting.random.randbytes(256 * KIB))
     setting.model.tensors["encoder.layer.3.weight"] = torch.frombuffer(data, dtype=torch.float32)
     pushed, grown = setting.push("v2")
-    said = "\n".join(push_lines(pushed))
+    said = "\n".join(push_lines(pushed, None))
     assert "Sent 26" in said
     assert "the registry held 5.1 MB already" in said
     shown = "\n".join(show_lines(setting.client.open(setting.model_id, "v2").info))

@@ -165,9 +165,9 @@ class Throttle:
             piece = await answers.read(_PIECE if left is None else min(_PIECE, left))
             if not piece:
                 return False
+            self.counts.body_bytes += len(piece)  # before the client can have them, and look
             writer.write(piece)
             await writer.drain()
-            self.counts.body_bytes += len(piece)
             left = None if left is None else left - len(piece)
             if fault and left is not None and left <= fault_at:
                 return await self._misbehave(fault, reader, writer)
