@@ -24,6 +24,8 @@ def run(server, cache: Path, *arguments: str, die_at: str = "") -> subprocess.Co
     environment = server.environment(cache)
     if die_at:
         environment["AI_MODEL_TEST_DIE_AT"] = die_at
+        # One part behind the other: of four that go side by side none may be whole by then.
+        environment["AI_MODEL_CONNECTIONS"] = "1"
     return subprocess.run(
         [sys.executable, "-m", "tests.ai_model.client_process", *arguments],
         env=environment,
