@@ -70,8 +70,7 @@ class GotFile(Result):
     Attributes:
         path: below the output directory.
         size: bytes on disk.
-        sha256: of the bytes on disk where the file is complete; empty for a subset, whose bytes
-            are verified chunk by chunk.
+        sha256: of the bytes on disk, of a subset too.
         complete: the file is the whole file of the version, not a subset.
     """
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -117,12 +116,6 @@ class FileTarget:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def close_all(targets: Sequence[FileTarget]) -> None:
-    """Close files."""
-    for target in targets:
-        target.close()
 
 
 def disk_trouble(path: Path, error: OSError, *, needed: int) -> AiModelError:

@@ -7,6 +7,7 @@ import httpx
 import safetensors.numpy
 
 from ai_model_format.manifest_reader import parse_manifest
+from ai_model_format.wire import MAX_METADATA_BYTES
 from tests.registry_api.conftest import make_safetensors, push_plain, sha256
 
 
@@ -67,3 +68,15 @@ def test_gzip_bodies_are_read(api: httpx.Client) -> None:
     )
     assert answer.status_code == 201, answer.text
     assert answer.json()["missing"] == [{"path": "a", "ranges": [[0, 1]]}]
+
+
+def test_a_megabyte_of_parameters_comes_back_as_it_was_and_more_than_the_limit_is_refused(
+    api: httpx.Client,
+) -> None:
+    parameters = {f"p{number}": "x" * 1000 for number in range(1100)}
+    done = push_plain(api, "m", "v1", {"a": b"1"}, metadata={"parameters": parameters})
+    assert done.status_code == 200, done.text
+    assert api.get("/v1/models/m/versions/v1").json()["metadata"]["parameters"] == parameters
+    too_much = {"parameters": {"p": "x" * MAX_METADATA_BYTES}}
+    refused = push_plain(api, "m", "v2", {"a": b"2"}, metadata=too_much)
+    assert (refused.status_code, refused.json()["code"]) == (413, "payload_too_large")
