@@ -2,7 +2,8 @@
 
 ``python -m tests.ai_model.client_process push PATH MODEL VERSION`` or ``get MODEL REF OUTPUT
 [LAYERS]``; prints the result as JSON. With ``AI_MODEL_TEST_DIE_AT=phase:fraction`` the process
-kills itself with SIGKILL as soon as that phase is so far.
+sends itself one signal as soon as that phase is so far: SIGKILL, or what
+``AI_MODEL_TEST_DIE_BY`` names.
 """
 
 import json
@@ -17,10 +18,12 @@ from ai_model import AiModelError, Progress, Registry
 
 def main(arguments: list[str]) -> int:
     phase, _, fraction = os.environ.get("AI_MODEL_TEST_DIE_AT", ":2").partition(":")
+    deadly = [signal.Signals[os.environ.get("AI_MODEL_TEST_DIE_BY", "SIGKILL")]]
 
     def watch(progress: Progress) -> None:
         if progress.phase == phase and progress.done >= float(fraction) * max(progress.total, 1):
-            os.kill(os.getpid(), signal.SIGKILL)
+            while deadly:
+                os.kill(os.getpid(), deadly.pop())
 
     verb, *rest = arguments
     with Registry() as registry:

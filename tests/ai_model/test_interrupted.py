@@ -1,12 +1,10 @@
 """Killed at any moment, run again: it goes on and ends right. Many at once too."""
 
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +18,13 @@ from ai_model.errors import DiskFull, FileChanged, ResourceConflict
 MIB = 1024 * 1024
 
 
-def run(server, cache: Path, *arguments: str, die_at: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    server, cache: Path, *arguments: str, die_at: str = "", die_by: str = "SIGKILL"
+) -> subprocess.CompletedProcess[str]:
     environment = server.environment(cache)
     if die_at:
         environment["AI_MODEL_TEST_DIE_AT"] = die_at
+        environment["AI_MODEL_TEST_DIE_BY"] = die_by
         # One part behind the other: of four that go side by side none may be whole by then.
         environment["AI_MODEL_CONNECTIONS"] = "1"
     return subprocess.run(
@@ -121,19 +122,14 @@ def test_kill_9_at_any_moment(any_registry, new_client, weights, model_id, tmp_p
 
 def test_ctrl_c_keeps_what_was_fetched(registry_server, new_client, weights, model_id, tmp_path):
     new_client(registry_server).push(weights, model_id, "v1")
-    client, out = new_client(registry_server), tmp_path / "out"
-
-    def interrupt(progress):
-        if progress.phase == "fetch" and progress.done > progress.total / 3:
-            signal.raise_signal(signal.SIGINT) if threading.current_thread() is (
-                threading.main_thread()
-            ) else os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        client.get(model_id, "v1", output=out, on_progress=interrupt)
+    out = tmp_path / "out"
+    get = ("get", model_id, "v1", str(out))
+    cut = run(registry_server, tmp_path / "cache", *get, die_at="fetch:0.3", die_by="SIGINT")
+    assert cut.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in cut.stderr
     assert not (out / weights.name).exists()
-    got = client.get(model_id, "v1", output=out)
-    assert got.bytes_reused > 0
+    again = run(registry_server, tmp_path / "cache", *get)
+    assert json.loads(again.stdout)["bytes_reused"] > 0
     assert (out / weights.name).read_bytes() == weights.read_bytes()
 
 
