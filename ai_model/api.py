@@ -18,7 +18,7 @@ from ai_model.answers import Layout, Resolved, read_layout, read_resolved
 from ai_model.config import Config
 from ai_model.errors import ResourceConflict, UsageError, as_sentence
 from ai_model.retry import RetryPolicy
-from ai_model.session import RequestCounter, Session, read_answer, read_plain
+from ai_model.session import Query, RequestCounter, Session, read_answer, read_plain
 from ai_model_format import names, wire
 
 if TYPE_CHECKING:
@@ -80,6 +80,21 @@ class Api:
     def resolve(self, model_id: str, ref: str) -> Resolved:
         """Resolve likewise, to what a get needs to know."""
         return read_plain(read_resolved, self._get(_version(model_id, ref)))
+
+    def lineage(
+        self, model_id: str, ref: str, *, direction: wire.Direction, depth: int, max_nodes: int
+    ) -> wire.LineageInfo:
+        """Return what a version was made from and what was made from it."""
+        asked: Query = {"direction": direction, "depth": depth, "max_nodes": max_nodes}
+        response = self._get(f"{_version(model_id, ref)}/lineage", params=asked)
+        return read_answer(wire.LineageInfo, response)
+
+    def find(self, **asked: object) -> Iterator[wire.VersionSummary]:
+        """Yield versions of which all is true that ``wire.FindRequest`` asks for, newest first."""
+        request = _body(wire.FindRequest, **asked)
+        params = request.model_dump(exclude_defaults=True)
+        pages = self._pages(wire.VersionPage, "/v1/versions", **params)
+        return (version for page in pages for version in page.versions)
 
     def yank(self, model_id: str, version: str, *, reason: str) -> wire.VersionInfo:
         """Mark a version as not to be used."""
@@ -201,11 +216,11 @@ class Api:
         """End a token."""
         self._send("DELETE", f"/v1/tokens/{quote(token_id, safe='')}")
 
-    def _pages(self, kind: type[Page], path: str, **params: str) -> Iterator[Page]:
+    def _pages(self, kind: type[Page], path: str, **params: str | list[str]) -> Iterator[Page]:
         """Yield every page of a list."""
         token: str | None = ""
         while token is not None:
-            asked: dict[str, str | int] = {**params, "page_size": PAGE_SIZE, "page_token": token}
+            asked: Query = {**params, "page_size": PAGE_SIZE, "page_token": token}
             page = read_answer(kind, self._get(path, params=asked))
             yield page
             token = page.next_page_token or None
@@ -214,7 +229,7 @@ class Api:
         self,
         path: str,
         *,
-        params: dict[str, str | int] | None = None,
+        params: Query | None = None,
         read_timeout_s: float = 60.0,
     ) -> httpx.Response:
         return self.session.send(

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from ai_model.config import Config, load_config
 
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from ai_model.api import Api
     from ai_model.cache import Cache
     from ai_model.cache_care.results import CacheList, CacheVerified, Pruned
+    from ai_model.find import Facts
     from ai_model.progress import OnProgress
     from ai_model.results import GetResult, PushResult, VerifyResult
     from ai_model.routing.traffic import Traffic
     from ai_model.version import Version
     from ai_model_format.wire import (
         AliasInfo,
+        Direction,
         Identity,
+        LineageInfo,
         Metadata,
         ModelInfo,
         Role,
@@ -288,6 +291,29 @@ class Registry:
     def versions(self, model_id: str) -> Iterator[VersionSummary]:
         """Yield the versions of a model, newest first."""
         return self.api.versions(model_id)
+
+    def find(self, **facts: Unpack[Facts]) -> Iterator[VersionSummary]:
+        """Yield the versions, of any model, of which all this is true, newest first."""
+        from ai_model.find import find
+
+        return find(self.api, facts)
+
+    def lineage(
+        self,
+        model_id: str,
+        ref: str = "latest",
+        *,
+        direction: Direction = "both",
+        depth: int = 10,
+        max_nodes: int = 200,
+    ) -> LineageInfo:
+        """Return what a version was made from (``up``), and what was made from it (``down``).
+
+        ``cut`` says that more lies beyond ``depth`` generations or ``max_nodes`` versions.
+        """
+        return self.api.lineage(
+            model_id, ref, direction=direction, depth=depth, max_nodes=max_nodes
+        )
 
     def yank(self, model_id: str, version: str, *, reason: str) -> VersionInfo:
         """Mark a version as not to be used. ``latest`` skips it; its name still works."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer", bound="BaseModel")
 Read = TypeVar("Read")
+Query = Mapping[str, str | int | list[str]]
 GZIP_FROM = 64 * 1024
 
 
@@ -74,7 +75,7 @@ class Session:
         *,
         counter: "RequestCounter",
         body: "BaseModel | None" = None,
-        params: Mapping[str, str | int] | None = None,
+        params: Query | None = None,
         headers: Mapping[str, str] | None = None,
         read_timeout_s: float = 30.0,
         repeatable: bool = True,

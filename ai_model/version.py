@@ -19,7 +19,7 @@ from ai_model_format.manifest import File, InvalidManifest, Manifest
 from ai_model_format.manifest_reader import parse_manifest
 
 if TYPE_CHECKING:
-    from ai_model_format.wire import VersionInfo
+    from ai_model_format.wire import Direction, LineageInfo, VersionInfo
 
 Patterns = str | Sequence[str]
 
@@ -102,6 +102,14 @@ class Version:
             return parse_manifest(data)
         except InvalidManifest as error:
             raise CorruptBytes("manifest", reason=str(error)) from error
+
+    def lineage(
+        self, *, direction: "Direction" = "both", depth: int = 10, max_nodes: int = 200
+    ) -> "LineageInfo":
+        """Return what it was made from, and what was made from it. See ``Registry.lineage``."""
+        return self.api.lineage(
+            self.model_id, self.name, direction=direction, depth=depth, max_nodes=max_nodes
+        )
 
     def layers(self, patterns: Patterns = (), *, exclude: Patterns = ()) -> LayerNode:
         """Return the tree of layers, of all tensors or those that the patterns select.

@@ -13,7 +13,7 @@ from ai_model_cli.options import common_options
 
 SECTIONS = {
     "Move weights": ("push", "get", "verify", "cache"),
-    "Look": ("ls", "show", "layers", "diff"),
+    "Look": ("ls", "show", "layers", "diff", "find", "lineage"),
     "Name": ("alias", "yank"),
     "Move traffic": ("route", "rollout", "nodes", "gateway", "watch"),
     "Access": ("login", "whoami", "token"),

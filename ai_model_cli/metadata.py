@@ -29,8 +29,8 @@ def gather(given: Mapping[str, Any]) -> dict[str, Any]:
         "metrics": _values(given, "metric", "metrics_file"),
         "git_commit": given["git_commit"],
         "parents": [parse_parent(text) for text in given["parent"]],
-        "tags": _pairs(given["tag"], "--tag"),
-        "groups": {name: _split(text) for name, text in _pairs(given["group"], "--group").items()},
+        "tags": pairs(given["tag"], "--tag"),
+        "groups": {name: _split(text) for name, text in pairs(given["group"], "--group").items()},
         **_schemas(_read_object(given["schema"], "--schema")),
     }
     return {key: value for key, value in described.items() if value}
@@ -71,10 +71,15 @@ def parse_value(text: str) -> Any:
 def _values(given: Mapping[str, Any], option: str, file_option: str) -> dict[str, Any]:
     """Return the values of a file, gone over by the pairs given one by one."""
     stored = _read_object(given[file_option], f"--{file_option.replace('_', '-')}")
-    return stored | _json_pairs(given[option], f"--{option}")
+    return stored | json_pairs(given[option], f"--{option}")
 
 
-def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    """Read texts of the form ``KEY=VALUE``. Pure.
+
+    Raises:
+        click.UsageError: one has another form, or a key comes twice.
+    """
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -86,9 +91,14 @@ def _pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def _json_pairs(texts: Iterable[str], option: str) -> dict[str, Any]:
+def json_pairs(texts: Iterable[str], option: str) -> dict[str, Any]:
+    """Read them likewise, each value as JSON if it reads so. Pure.
+
+    Raises:
+        click.UsageError: also where a value is NaN or an infinity.
+    """
     values: dict[str, Any] = {}
-    for key, text in _pairs(texts, option).items():
+    for key, text in pairs(texts, option).items():
         try:
             values[key] = parse_value(text)
         except ValueError as error:

@@ -2,6 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ai_model_format.wire import Dataset
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -29,6 +33,13 @@ def count(number: int, noun: str) -> str:
 def when(moment: datetime | None) -> str:
     """Return a time to the second in UTC, ``-`` where there is none."""
     return moment.strftime("%Y-%m-%d %H:%M:%SZ") if moment else "-"
+
+
+def dataset_name(dataset: "Dataset | None") -> str:
+    """Return ``id@version`` of a dataset, nothing where there is none."""
+    if dataset is None:
+        return ""
+    return f"{dataset.id}@{dataset.version}" if dataset.version else dataset.id
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,9 @@ from ai_model_format.wire import Problem
 from registry_api import __version__, health, middleware, problems
 from registry_api.catalog import api as catalog
 from registry_api.events import api as events
+from registry_api.find import api as find
 from registry_api.get import api as get
+from registry_api.lineage import api as lineage
 from registry_api.parts import Parts, open_parts
 from registry_api.push import api as push
 from registry_api.rollout import api as rollout
@@ -23,6 +25,8 @@ from registry_api.xds import api as xds
 ROUTERS = (
     health.router,
     catalog.router,
+    find.router,
+    lineage.router,
     push.router,
     get.router,
     events.router,

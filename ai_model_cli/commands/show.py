@@ -8,7 +8,7 @@ import click
 
 from ai_model_cli import options
 from ai_model_cli.invocation import Invocation
-from ai_model_cli.text import human_size, table, when
+from ai_model_cli.text import dataset_name, human_size, table, when
 
 if TYPE_CHECKING:
     from ai_model_format.wire import Metadata, VersionInfo
@@ -52,9 +52,7 @@ def _facts(info: "VersionInfo") -> Iterator[tuple[str, str]]:
 
 
 def _described(metadata: "Metadata") -> Iterator[tuple[str, str]]:
-    if metadata.dataset:
-        version = f"@{metadata.dataset.version}" if metadata.dataset.version else ""
-        yield "dataset", metadata.dataset.id + version
+    yield "dataset", dataset_name(metadata.dataset)
     yield "git commit", metadata.git_commit or ""
     yield "parents", ", ".join(f"{parent.model_id}@{parent.version}" for parent in metadata.parents)
     for name, values in (("parameters", metadata.parameters), ("metrics", metadata.metrics)):

@@ -43,6 +43,15 @@ if TYPE_CHECKING:
         check_text,
     )
     from ai_model_format.wire.get import FileLayout, LayoutInfo, ObjectSource
+    from ai_model_format.wire.lineage import (
+        MAX_LINEAGE_DEPTH,
+        MAX_LINEAGE_NODES,
+        Direction,
+        LineageEdge,
+        LineageInfo,
+        LineageName,
+        LineageNode,
+    )
     from ai_model_format.wire.push import (
         MissingChunks,
         PartTarget,
@@ -89,6 +98,7 @@ if TYPE_CHECKING:
         AliasRequest,
         Dataset,
         FileInfo,
+        FindRequest,
         Metadata,
         ModelInfo,
         ModelPage,
@@ -101,6 +111,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_JSON_DEPTH",
+    "MAX_LINEAGE_DEPTH",
+    "MAX_LINEAGE_NODES",
     "MAX_METADATA_BYTES",
     "MAX_PAGE_SIZE",
     "Address",
@@ -111,6 +123,7 @@ __all__ = [
     "BasisPoints",
     "Dataset",
     "DigestText",
+    "Direction",
     "EndpointInfo",
     "EndpointList",
     "EndpointRequest",
@@ -119,11 +132,16 @@ __all__ = [
     "FileInfo",
     "FileLayout",
     "FilePath",
+    "FindRequest",
     "GatewayInfo",
     "GatewayList",
     "Identity",
     "JsonObject",
     "LayoutInfo",
+    "LineageEdge",
+    "LineageInfo",
+    "LineageName",
+    "LineageNode",
     "LoadedInfo",
     "LoadedVersion",
     "Metadata",
@@ -179,7 +197,7 @@ __all__ = [
     "check_text",
 ]
 
-_MODULES = ("base", "versions", "get", "push", "access", "routing")
+_MODULES = ("base", "versions", "get", "push", "access", "lineage", "routing")
 """In the order they are searched: what most commands need comes first."""
 
 

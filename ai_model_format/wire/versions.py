@@ -6,6 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from ai_model_format.wire.base import (
+    MAX_PAGE_SIZE,
+    DigestText,
     JsonObject,
     ModelId,
     Ref,
@@ -90,14 +92,43 @@ class VersionSummary(Response):
     created_at: datetime
     created_by: str
     yanked_at: datetime | None = None
+    dataset: Dataset | None = None
+    git_commit: str | None = None
     aliases: list[str] = []
 
 
 class VersionPage(Response):
-    """Versions of a model, newest first."""
+    """Versions, newest first."""
 
     versions: list[VersionSummary]
     next_page_token: str | None = None
+
+
+Pairs = Annotated[
+    list[Annotated[Text, Field(pattern="^[^=]+=", max_length=4096)]], Field(max_length=32)
+]
+
+
+class FindRequest(Request):
+    """Ask for versions of which all of this is true, as the query of a URL."""
+
+    dataset_id: ShortText | None = None
+    dataset_version: ShortText | None = None
+    git_commit: Annotated[
+        str | None, Field(pattern=r"^[0-9a-f]{4,64}$", description="What it starts with")
+    ] = None
+    param: Annotated[
+        Pairs,
+        Field(description="key=value, nested.key=value; the value is JSON if it reads so"),
+    ] = []
+    tag: Annotated[Pairs, Field(description="key=text")] = []
+    sha256: Annotated[
+        DigestText | None, Field(description="Of a file of the version, or of its manifest")
+    ] = None
+    created_by: ShortText | None = None
+    prefix: Annotated[Text, Field(max_length=256, description="Of the model's id")] = ""
+    page_size: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = 100
+    page_token: Annotated[Text | None, Field(max_length=1024)] = None
 
 
 class ModelInfo(Response):

@@ -12,7 +12,6 @@ from sqlalchemy import (
     Select,
     any_,
     bindparam,
-    func,
     or_,
     select,
     tuple_,
@@ -35,6 +34,9 @@ _SUMMARY = (
     VersionRow.created_at,
     VersionRow.created_by,
     VersionRow.yanked_at,
+    VersionRow.dataset_id,
+    VersionRow.dataset_version,
+    VersionRow.git_commit,
 )
 
 
@@ -126,6 +128,16 @@ def version_page(
     return session.execute(query.order_by(VersionRow.id.desc()).limit(limit)).all()
 
 
+def summaries_of(session: Session, version_pks: Iterable[int]) -> Sequence[Any]:
+    """Return the same of any versions, each with its model's id as ``model_id``, newest first."""
+    return session.execute(
+        select(*_SUMMARY, ModelRow.name.label("model_id"))
+        .join(ModelRow)
+        .where(VersionRow.id == any_(bindparam(None, list(version_pks), _IDS)))
+        .order_by(VersionRow.id.desc())
+    ).all()
+
+
 def model_page(
     session: Session, caller: Caller, *, prefix: str, after: str, limit: int
 ) -> Sequence[Any]:
@@ -154,9 +166,6 @@ def model_with_counts(session: Session, model_id: str) -> Any | None:
 
 
 def _with_counts() -> Select[Any]:
-    count = (
-        select(func.count()).where(VersionRow.model_id == ModelRow.id).correlate(ModelRow)
-    ).scalar_subquery()
     latest = (
         select(VersionRow.name)
         .where(VersionRow.model_id == ModelRow.id, VersionRow.yanked_at.is_(None))
@@ -164,7 +173,7 @@ def _with_counts() -> Select[Any]:
         .limit(1)
         .correlate(ModelRow)
     ).scalar_subquery()
-    return select(ModelRow.name, ModelRow.created_at, count, latest)
+    return select(ModelRow.name, ModelRow.created_at, ModelRow.version_count, latest)
 
 
 def _selected_by(caller: Caller) -> ColumnElement[bool]:

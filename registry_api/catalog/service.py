@@ -2,7 +2,6 @@
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -14,7 +13,6 @@ from ai_model_format.wire import (
     ModelPage,
     VersionInfo,
     VersionPage,
-    VersionSummary,
 )
 from registry_api.access import Caller
 from registry_api.catalog import aliases, queries, resolve
@@ -24,6 +22,7 @@ from registry_api.catalog.pages import (
     encode_page_token,
 )
 from registry_api.catalog.resolve import Shown
+from registry_api.catalog.summaries import summary_of
 from registry_api.db.session import Driver, driver_of
 from registry_api.errors import ModelNotFound, PreconditionFailed
 from registry_api.events.queries import record
@@ -82,7 +81,7 @@ def list_versions(
     shown = rows[:page_size]
     named = queries.aliases_of(session, [row.id for row in shown])
     return VersionPage(
-        versions=[_summary(model_id, row, named.get(row.id, [])) for row in shown],
+        versions=[summary_of(model_id, row, named.get(row.id, [])) for row in shown],
         next_page_token=encode_page_token(str(shown[-1].id)) if len(rows) > page_size else None,
     )
 
@@ -180,16 +179,3 @@ def _shown(model_id: str, row: Shown) -> tuple[bytes, str]:
     )
     data = info.model_dump_json().encode()
     return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-
-
-def _summary(model_id: str, version: Any, names: list[str]) -> VersionSummary:
-    return VersionSummary(
-        model_id=model_id,
-        version=version.name,
-        manifest_digest=version.manifest_digest,
-        size=version.size,
-        created_at=version.created_at,
-        created_by=version.created_by,
-        yanked_at=version.yanked_at,
-        aliases=names,
-    )

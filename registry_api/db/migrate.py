@@ -7,7 +7,9 @@ from alembic.config import Config
 from sqlalchemy import Connection, text
 
 from registry_api.db.session import open_engine
-from registry_api.rollout import tables as _rollout_tables  # noqa: F401 - known to Row by import
+from registry_api.find import tables as _find_tables  # noqa: F401 - known to Row by import
+from registry_api.lineage import tables as _lineage_tables  # noqa: F401
+from registry_api.rollout import tables as _rollout_tables  # noqa: F401
 from registry_api.routing import tables as _routing_tables  # noqa: F401
 
 _LOCK = 0x61696D6F  # any number nobody else takes on this database

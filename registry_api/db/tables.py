@@ -7,7 +7,7 @@ loads lazily.
 
 import uuid
 
-from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, Index, LargeBinary, Text, text
+from sqlalchemy import ARRAY, CheckConstraint, Computed, ForeignKey, Index, LargeBinary, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from registry_api.db.base import (
@@ -44,6 +44,8 @@ class ModelRow(Row):
     id: Mapped[Id]
     name: Mapped[Name] = mapped_column(ByteOrderedText, unique=True)
     created_at: Mapped[Created]
+    # Kept by publishing, under that lock: counting again would read every version of a model.
+    version_count: Mapped[int] = mapped_column(default=0, server_default="0")
 
 
 class VersionRow(Row):
@@ -53,7 +55,7 @@ class VersionRow(Row):
     __table_args__ = (
         Index("uq_version_model_id_name", "model_id", "name", unique=True),
         Index("ix_version_model_id_id", "model_id", "id"),
-        Index("ix_version_model_id_manifest_digest", "model_id", "manifest_digest"),
+        Index("ix_version_manifest_digest_model_id", "manifest_digest", "model_id"),
     )
     id: Mapped[Id]
     model_id: Mapped[int] = mapped_column(ForeignKey("model.id"))
@@ -68,6 +70,16 @@ class VersionRow(Row):
     yanked_at: Mapped[Moment | None]
     yanked_by: Mapped[Words | None]
     yank_reason: Mapped[Words | None]
+    # What lists show of the metadata, which may have megabytes.
+    dataset_id: Mapped[Words | None] = mapped_column(
+        Computed("(metadata -> 'dataset'::text) ->> 'id'::text", persisted=True)
+    )
+    dataset_version: Mapped[Words | None] = mapped_column(
+        Computed("(metadata -> 'dataset'::text) ->> 'version'::text", persisted=True)
+    )
+    git_commit: Mapped[Words | None] = mapped_column(
+        Computed("metadata ->> 'git_commit'::text", persisted=True)
+    )
 
 
 class FileRow(Row):
@@ -82,6 +94,7 @@ class FileRow(Row):
     __table_args__ = (
         Index("uq_file_version_id_path", "version_id", "path", unique=True),
         Index("ix_file_content_digest", "content_digest"),
+        Index("ix_file_sha256_version_id", "sha256", "version_id"),
     )
     version_id: Mapped[int] = mapped_column(ForeignKey("version.id"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)

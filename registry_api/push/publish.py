@@ -17,6 +17,8 @@ from registry_api.db.session import transaction
 from registry_api.db.tables import FileRow, ModelRow, PushRow, UploadRow, VersionRow
 from registry_api.errors import NameConflict, UploadIncompleteYet, VersionConflict
 from registry_api.events.queries import record
+from registry_api.find.queries import keep_facts
+from registry_api.lineage.queries import keep_parents
 from registry_api.parts import Parts
 from registry_api.push import queries
 from registry_api.push.chunks import Location, Run, chunk_offsets, lay_out
@@ -163,6 +165,8 @@ def publish(
             version.stored_bytes = queries.size_of_unneeded(session, needed)
             _add_files(session, version, manifest, plan)
             queries.add_needs(session, version.id, needed)
+            keep_facts(session, version.id)
+            keep_parents(session, version.id)
             _record_publication(session, caller, model, version)
         if push.alias is not None:
             aliases.point(session, caller, model, push.alias, version)
@@ -204,6 +208,7 @@ def _add_version(
         created_by=caller.name,
     )
     session.add(version)
+    model.version_count = ModelRow.version_count + 1
     session.flush()
     push.created = True
     return version

@@ -1,0 +1,22 @@
+"""Find over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from ai_model_format.wire import FindRequest, VersionPage
+from registry_api.find import service
+from registry_api.problems import responses
+from registry_api.requests import AnyCaller, Read, StrictRoute
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["catalog"])
+
+
+@router.get("/versions", response_model=VersionPage, responses=responses(401, 422))
+async def find_versions(
+    read: Read, caller: AnyCaller, request: Annotated[FindRequest, Query()]
+) -> Response:
+    """Return versions of which all of this is true and that the caller may read, newest first."""
+    page = await read(service.find, caller, request)
+    return Response(page.model_dump_json(), media_type="application/json")
