@@ -75,7 +75,7 @@ async def list_models(
     page_token: PageToken = None,
 ) -> Response:
     """Return models that the caller may read, by id."""
-    page = await read(
+    page = await read.by_driver(
         service.list_models, caller, prefix=prefix, page_size=page_size, page_token=page_token
     )
     return Response(page.model_dump_json(), media_type=JSON)
@@ -84,7 +84,7 @@ async def list_models(
 @router.get("/models/{model_id:model_id}", responses=READ)
 async def get_model(model_id: ModelId, read: Read, caller: Reader) -> ModelInfo:
     """Return one model."""
-    return await read(service.show_model, model_id)
+    return await read.by_driver(service.show_model, model_id)
 
 
 @router.get("/models/{model_id:model_id}/versions", response_model=VersionPage, responses=READ)
@@ -96,7 +96,9 @@ async def list_versions(
     page_token: PageToken = None,
 ) -> Response:
     """Return versions of a model, newest first."""
-    page = await read(service.list_versions, model_id, page_size=page_size, page_token=page_token)
+    page = await read.by_driver(
+        service.list_versions, model_id, page_size=page_size, page_token=page_token
+    )
     return Response(page.model_dump_json(), media_type=JSON)
 
 

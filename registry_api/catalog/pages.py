@@ -3,8 +3,11 @@
 import base64
 import binascii
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from ai_model_format.wire import VersionPage
 from registry_api.errors import InvalidRequest
 
 
@@ -59,6 +62,14 @@ def decode_token_page_token(token: str | None) -> tuple[datetime, uuid.UUID] | N
         return datetime.fromisoformat(created_at), uuid.UUID(token_id)
     except ValueError as error:
         raise _not_ours() from error
+
+
+def version_page(rows: Sequence[dict[str, Any]], page_size: int) -> VersionPage:
+    """Return a page of versions as lists show them, with a token where there are more rows."""
+    shown = rows[:page_size]
+    more = len(rows) > page_size
+    token = encode_page_token(str(shown[-1]["id"])) if more else None
+    return VersionPage.model_validate({"versions": shown, "next_page_token": token})
 
 
 def _not_ours() -> InvalidRequest:

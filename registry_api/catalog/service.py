@@ -15,14 +15,15 @@ from ai_model_format.wire import (
     VersionPage,
 )
 from registry_api.access import Caller
-from registry_api.catalog import aliases, queries, resolve
+from registry_api.catalog import aliases, lists, queries, resolve
+from registry_api.catalog.lists import Condition
 from registry_api.catalog.pages import (
     decode_numeric_page_token,
     decode_page_token,
     encode_page_token,
+    version_page,
 )
 from registry_api.catalog.resolve import Shown
-from registry_api.catalog.summaries import summary_of
 from registry_api.db.session import Driver, driver_of
 from registry_api.errors import ModelNotFound, PreconditionFailed
 from registry_api.events.queries import record
@@ -31,7 +32,7 @@ from registry_api.get.service import find_version, not_found
 
 
 def list_models(
-    session: Session, caller: Caller, *, prefix: str, page_size: int, page_token: str | None
+    driver: Driver, caller: Caller, *, prefix: str, page_size: int, page_token: str | None
 ) -> ModelPage:
     """Return models that the caller may read, by id.
 
@@ -39,33 +40,27 @@ def list_models(
         InvalidRequest: the page token is not one of ours.
     """
     after = decode_page_token(page_token) or ""
-    rows = queries.model_page(session, caller, prefix=prefix, after=after, limit=page_size + 1)
-    models = [
-        ModelInfo(model_id=name, created_at=created_at, version_count=count, latest=latest)
-        for name, created_at, count, latest in rows[:page_size]
-    ]
-    more = len(rows) > page_size
-    return ModelPage(
-        models=models,
-        next_page_token=encode_page_token(models[-1].model_id) if more else None,
-    )
+    wanted = [*lists.readable(caller, prefix), ("name > %s", [after])]
+    rows = lists.models(driver, wanted, page_size + 1)
+    shown, more = rows[:page_size], len(rows) > page_size
+    token = encode_page_token(shown[-1]["model_id"]) if more else None
+    return ModelPage.model_validate({"models": shown, "next_page_token": token})
 
 
-def show_model(session: Session, model_id: str) -> ModelInfo:
+def show_model(driver: Driver, model_id: str) -> ModelInfo:
     """Return one model.
 
     Raises:
         ModelNotFound: there is none.
     """
-    row = queries.model_with_counts(session, model_id)
-    if row is None:
+    rows = lists.models(driver, [("name = %s", [model_id])], 1)
+    if not rows:
         raise ModelNotFound(model_id)
-    name, created_at, count, latest = row
-    return ModelInfo(model_id=name, created_at=created_at, version_count=count, latest=latest)
+    return ModelInfo.model_validate(rows[0])
 
 
 def list_versions(
-    session: Session, model_id: str, *, page_size: int, page_token: str | None
+    driver: Driver, model_id: str, *, page_size: int, page_token: str | None
 ) -> VersionPage:
     """Return versions of a model, newest first.
 
@@ -74,16 +69,14 @@ def list_versions(
         InvalidRequest: the page token is not one of ours.
     """
     before = decode_numeric_page_token(page_token)
-    model = queries.find_model(session, model_id)
-    if model is None:
+    wanted: list[Condition] = [
+        ("model_id = (SELECT id FROM model WHERE name = %s)", [model_id]),
+        *([("id < %s", [before])] if before is not None else []),
+    ]
+    rows = lists.versions(driver, wanted, page_size + 1)
+    if not rows and not resolve.has_model(driver, model_id):
         raise ModelNotFound(model_id)
-    rows = queries.version_page(session, model.id, before=before, limit=page_size + 1)
-    shown = rows[:page_size]
-    named = queries.aliases_of(session, [row.id for row in shown])
-    return VersionPage(
-        versions=[summary_of(model_id, row, named.get(row.id, [])) for row in shown],
-        next_page_token=encode_page_token(str(shown[-1].id)) if len(rows) > page_size else None,
-    )
+    return version_page(rows, page_size)
 
 
 def show_version(driver: Driver, model_id: str, ref: str) -> tuple[bytes, str]:

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from ai_model_format.digest import Digest, raw_of
 from registry_api.access import Caller
+from registry_api.catalog import lists
+from registry_api.catalog.lists import Condition
 from registry_api.db.session import Driver
 
 _KEEP = text("""
@@ -17,8 +19,7 @@ _KEEP = text("""
     SELECT term, id FROM version CROSS JOIN fact_terms(metadata, created_by) AS term
     WHERE id = :version_id
 """)
-_FOUND: LiteralString = "SELECT id FROM version WHERE "
-# Each a condition on one row of version, answered by one index.
+# Each is answered by one index.
 _TRUE: LiteralString = (
     "EXISTS (SELECT FROM fact WHERE term = fact_term(%s, %s::jsonb) AND version_id = version.id)"
 )
@@ -26,13 +27,9 @@ _COMMIT: LiteralString = (
     "id IN (SELECT version_id FROM fact WHERE term >= 'git_commit=' || %s::text"
     " AND term < 'git_commit=' || %s::text || 'g')"
 )
-_BYTES: LiteralString = (
-    "id IN (SELECT version_id FROM file WHERE sha256 = %s"
-    " UNION SELECT id FROM version WHERE manifest_digest = %s)"
-)
-_PREFIX: LiteralString = "model_id IN (SELECT id FROM model WHERE starts_with(name, %s))"
-_READABLE: LiteralString = "model_id IN (SELECT id FROM model WHERE name LIKE ANY (%s))"
-_BEFORE: LiteralString = "id < %s"
+_HOLDS: LiteralString = "EXISTS (SELECT FROM file WHERE sha256 = %s AND version_id = version.id)"
+_NAMED: LiteralString = "manifest_digest = %s"
+_OF_MODELS: LiteralString = "model_id IN (SELECT id FROM model WHERE "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +54,34 @@ def keep_facts(session: Session, version_pk: int) -> None:
     session.execute(_KEEP, {"version_id": version_pk})
 
 
-def find_ids(
+def find(
     driver: Driver, caller: Caller, question: Question, *, before: int | None, limit: int
-) -> list[int]:
-    """Return ids below ``before`` of versions that the caller may read, newest first.
+) -> list[dict[str, Any]]:
+    """Return what lists show of versions with ids below ``before``, newest first.
 
-    Planned anew each time: which index to begin with depends on what is asked for.
+    Those that hold a digest and those that it names are asked for one by one: together, all
+    that hold a file would be read before the newest of them are known.
     """
-    conditions = list(_conditions(caller, question, before))
-    where: LiteralString = " AND ".join(condition for condition, _ in conditions) or "true"
-    query: LiteralString = _FOUND + where + " ORDER BY id DESC LIMIT %s"
-    values = [value for _, given in conditions for value in given]
-    return [found for (found,) in driver.execute(query, [*values, limit], prepare=False)]
+    common = list(_conditions(caller, question, before))
+    if question.sha256 is None:
+        return lists.versions(driver, common, limit)
+    raw = [raw_of(question.sha256)]
+    found = {
+        version["id"]: version
+        for condition in (_HOLDS, _NAMED)
+        for version in lists.versions(driver, [*common, (condition, raw)], limit)
+    }
+    return [found[version_pk] for version_pk in sorted(found, reverse=True)[:limit]]
 
 
-def _conditions(
-    caller: Caller, question: Question, before: int | None
-) -> Iterator[tuple[LiteralString, tuple[Any, ...]]]:
+def _conditions(caller: Caller, question: Question, before: int | None) -> Iterator[Condition]:
     for path, value in question.facts:
-        yield _TRUE, (path, json.dumps(value))
+        yield _TRUE, [path, json.dumps(value)]
     if question.git_commit is not None:
-        yield _COMMIT, (question.git_commit, question.git_commit)
-    if question.sha256 is not None:
-        yield _BYTES, (raw_of(question.sha256), raw_of(question.sha256))
-    if question.prefix:
-        yield _PREFIX, (question.prefix,)
-    if not caller.sees_all:
-        yield _READABLE, (caller.patterns,)
+        yield _COMMIT, [question.git_commit, question.git_commit]
+    readable = lists.readable(caller, question.prefix)
+    if readable:
+        wanted, values = lists.joined(readable)
+        yield _OF_MODELS + wanted + ")", values
     if before is not None:
-        yield _BEFORE, (before,)
+        yield "id < %s", [before]

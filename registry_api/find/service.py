@@ -4,20 +4,16 @@ import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from sqlalchemy.orm import Session
-
 from ai_model_format.wire import FieldError, FindRequest, VersionPage, check_json
 from registry_api.access import Caller
-from registry_api.catalog import queries as catalog
-from registry_api.catalog.pages import decode_numeric_page_token, encode_page_token
-from registry_api.catalog.summaries import summary_of
-from registry_api.db.session import driver_of
+from registry_api.catalog.pages import decode_numeric_page_token, version_page
+from registry_api.db.session import Driver
 from registry_api.errors import InvalidRequest
 from registry_api.find import queries
 from registry_api.find.queries import Question
 
 
-def find(session: Session, caller: Caller, request: FindRequest) -> VersionPage:
+def find(driver: Driver, caller: Caller, request: FindRequest) -> VersionPage:
     """Return versions of which all is true that is asked for, newest first.
 
     Raises:
@@ -27,14 +23,8 @@ def find(session: Session, caller: Caller, request: FindRequest) -> VersionPage:
         list(_facts_of(request)), request.git_commit, request.sha256, request.prefix
     )
     before, limit = decode_numeric_page_token(request.page_token), request.page_size + 1
-    ids = queries.find_ids(driver_of(session), caller, question, before=before, limit=limit)
-    shown = ids[: request.page_size]
-    named = catalog.aliases_of(session, shown)
-    rows = catalog.summaries_of(session, shown)
-    return VersionPage(
-        versions=[summary_of(row.model_id, row, named.get(row.id, [])) for row in rows],
-        next_page_token=encode_page_token(str(shown[-1])) if len(ids) > len(shown) else None,
-    )
+    found = queries.find(driver, caller, question, before=before, limit=limit)
+    return version_page(found, request.page_size)
 
 
 def _facts_of(request: FindRequest) -> Iterator[tuple[str, Any]]:

@@ -17,7 +17,11 @@ _KEEP = text("""
     JOIN version AS parent ON parent.model_id = model.id AND parent.name = named ->> 'version'
     WHERE child.id = :version_id
 """)
-_WALK: LiteralString = """
+_READABLE: LiteralString = """(%(sees_all)s OR EXISTS (
+        SELECT FROM version JOIN model ON model.id = model_id
+        WHERE version.id = next.id AND model.name LIKE ANY (%(patterns)s)
+    ))"""
+_WALK: LiteralString = f"""
     WITH RECURSIVE walk (id, depth, step) AS (
         SELECT version.id, 0, step
         FROM model JOIN version ON model_id = model.id, unnest(%(steps)s::int[]) AS step
@@ -25,16 +29,17 @@ _WALK: LiteralString = """
         UNION
         SELECT found.id, walk.depth + walk.step, walk.step
         FROM walk CROSS JOIN LATERAL (
-            SELECT next.id FROM (
-                SELECT parent_id AS id FROM version_parent
-                WHERE walk.step < 0 AND version_id = walk.id
-                UNION ALL
-                SELECT version_id FROM version_parent
-                WHERE walk.step > 0 AND parent_id = walk.id
-            ) AS next
-            JOIN version USING (id) JOIN model ON model.id = model_id
-            WHERE %(sees_all)s OR model.name LIKE ANY (%(patterns)s)
-            ORDER BY next.id DESC LIMIT %(nodes)s + 1
+            (
+                SELECT id FROM version_parent AS next (child, id)
+                WHERE walk.step < 0 AND child = walk.id AND {_READABLE}
+                ORDER BY id DESC LIMIT %(nodes)s + 1
+            )
+            UNION ALL
+            (
+                SELECT id FROM version_parent AS next (id, parent)
+                WHERE walk.step > 0 AND parent = walk.id AND {_READABLE}
+                ORDER BY id DESC LIMIT %(nodes)s + 1
+            )
         ) AS found
         WHERE abs(walk.depth) <= %(depth)s
     ),
@@ -46,10 +51,14 @@ _WALK: LiteralString = """
     SELECT
         (SELECT count(*) FROM step_by_step),
         (
-            SELECT json_agg(json_build_array(model.name, version.name,
-                'sha256:' || encode(manifest_digest, 'hex'), version.created_at, created_by,
-                yanked_at, dataset_id, dataset_version, git_commit, depth, version.id)
-                ORDER BY depth, version.id)
+            SELECT json_agg(json_build_object(
+                'id', version.id, 'model_id', model.name, 'version', version.name,
+                'manifest_digest', 'sha256:' || encode(manifest_digest, 'hex'),
+                'created_at', version.created_at, 'created_by', created_by,
+                'yanked_at', yanked_at, 'git_commit', git_commit, 'depth', depth, 'dataset',
+                CASE WHEN dataset_id IS NOT NULL THEN
+                    json_build_object('id', dataset_id, 'version', dataset_version) END
+                ) ORDER BY depth, version.id)
             FROM nearest JOIN version USING (id) JOIN model ON model.id = model_id
         ),
         (
@@ -58,7 +67,7 @@ _WALK: LiteralString = """
             FROM nearest JOIN version_parent ON version_id = nearest.id
             WHERE parent_id IN (SELECT id FROM nearest)
         )
-"""
+"""  # noqa: S608 - all of it stands here
 """One walk each way: ``depth`` is signed by it, and the nearest way to a version counts.
 
 Goes one generation further than asked, and takes one node more, so as to know whether that is
@@ -69,30 +78,14 @@ _WAYS_TO_A_NODE = 8
 _STEPS = {"up": [-1], "down": [1], "both": [-1, 1]}
 
 
-class Node(NamedTuple):
-    """What a lineage shows of a version; times as JSON has them."""
-
-    model_id: str
-    version: str
-    manifest_digest: str
-    created_at: str
-    created_by: str
-    yanked_at: str | None
-    dataset_id: str | None
-    dataset_version: str | None
-    git_commit: str | None
-    depth: int
-    id: int
-
-
 class Walk(NamedTuple):
-    """Nodes, the farthest ancestor first; edges as pairs of ids, the parent's first.
+    """Fields of ``LineageNode`` and ``id``, the farthest ancestor first; edges as pairs of ids.
 
     ``whole`` is false where the walk ended before it had seen all within reach.
     """
 
-    nodes: list[Node]
-    edges: list[tuple[int, int]]
+    nodes: list[dict[str, Any]]
+    edges: list[list[int]]
     whole: bool
 
 
@@ -129,4 +122,4 @@ def walk(
     row = driver.execute(_WALK, values, prepare=False).fetchone()
     assert row is not None
     seen, nodes, edges = row
-    return Walk([Node(*node) for node in nodes], [(old, new) for old, new in edges], seen < work)
+    return Walk(nodes, edges, whole=seen < work)
