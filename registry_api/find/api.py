@@ -13,7 +13,13 @@ from registry_api.requests import AnyCaller, Read, StrictRoute
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["catalog"])
 
 
-@router.get("/versions", response_model=VersionPage, responses=responses(401, 422))
+TOO_LONG = {"description": "The URL is longer than 65,535 bytes", "content": {"text/plain": {}}}
+"""The server's own answer, before anything here is asked."""
+
+
+@router.get(
+    "/versions", response_model=VersionPage, responses={400: TOO_LONG, **responses(401, 422)}
+)
 async def find_versions(
     read: Read, caller: AnyCaller, request: Annotated[FindRequest, Query()]
 ) -> Response:
