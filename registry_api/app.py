@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +25,8 @@ from registry_api.xds import api as xds
 
 ROUTERS = (
     health.router,
+    catalog.quick,
+    get.quick,
     catalog.router,
     find.router,
     lineage.router,
@@ -51,7 +54,8 @@ def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
         # Together as many as the pool has connections, its overflow included.
         app.state.turns = asyncio.Semaphore(settings.database_pool_size)
         app.state.authentications = asyncio.Semaphore(settings.database_pool_size)
-        yield
+        with ThreadPoolExecutor(settings.database_pool_size, "read") as app.state.readers:
+            yield
         if parts is None:
             app.state.parts.close()
 

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from storage.parts import MIB
 
-SPAN_SIZE = 8 * MIB
+SPAN_SIZE = 32 * MIB
 """Bytes of a range that one thread reads; as much of each is held until its turn comes."""
-AHEAD = 4
+AHEAD = 2
 
 Reader = Callable[[int, int], Iterable[bytes]]
 

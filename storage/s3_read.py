@@ -44,16 +44,14 @@ def _stream(client: Any, where: dict[str, Any], wanted: ByteRange) -> Iterator[b
         answer = client.get_object(**where, Range=wanted.http_header())
     with closing(answer["Body"]) as body:
         _check_range(answer, wanted)
-        buffer = bytearray(PIECE_SIZE)
-        view = memoryview(buffer)
         left = wanted.size
         while left:
             with s3_errors():
-                count = body.readinto(view[: min(left, PIECE_SIZE)])
-            if not count:
+                piece = body.read(min(left, PIECE_SIZE))
+            if not piece:
                 raise StoreUnavailable(f"{where['Key']}: the stream ended {left} bytes early")
-            yield bytes(view[:count])
-            left -= count
+            yield piece
+            left -= len(piece)
 
 
 def _check_range(answer: dict[str, Any], wanted: ByteRange) -> None:

@@ -23,9 +23,14 @@ class AiModel(Peer):
     def setup(self) -> None:
         """Start its registry on the store."""
         folder = self.stage.folder(f"{self.place}-tls" if self.store.ca else self.place)
-        self.registry = start(folder, self.store, self.stage.serve)
+        settings = self.service_settings(folder)
+        self.registry = start(folder, self.store, self.stage.serve, settings=settings)
         self.settings = self.registry.clients
         self.stocked: set[str] = set()
+
+    def service_settings(self, folder: Path) -> dict[str, str]:
+        """Return more settings of the registry, whose folder this is."""
+        return {}
 
     @property
     def program(self) -> str:
@@ -64,6 +69,18 @@ class AiModel(Peer):
         cache = cache or self.stage.folder("our-cache")
         env = {**self.settings, **self.store.env, "AI_MODEL_CACHE": str(cache)}
         return Command((self.program, *argv), env)
+
+
+class AiModelLocal(AiModel):
+    """The same on a folder, as ``ai-model serve`` keeps objects: beside peers that have no S3."""
+
+    name = "ai-model, local"
+    lacks = "objects in a folder behind its own API, no S3"
+    place = "local-registry"
+
+    def service_settings(self, folder: Path) -> dict[str, str]:
+        """Keep objects beside Postgres."""
+        return {"AI_MODEL_STORE": "local", "AI_MODEL_LOCAL_PATH": str(folder / "objects")}
 
 
 def answer(usage: Usage) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from registry_api.db.session import transaction
 from registry_api.get.ranges import tag_matches
 from registry_api.parts import Parts
 from registry_api.problems import responses
+from registry_api.quick import QuickRoute
 from registry_api.requests import (
     Admin,
     AnyCaller,
@@ -47,6 +48,7 @@ from registry_api.requests import (
 )
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["catalog"])
+quick = APIRouter(prefix="/v1", route_class=QuickRoute, tags=["catalog"])
 
 PageSize = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)]
 PageToken = Annotated[Text | None, Query(max_length=1024)]
@@ -102,7 +104,7 @@ async def list_versions(
     return Response(page.model_dump_json(), media_type=JSON)
 
 
-@router.get(
+@quick.get(
     "/models/{model_id:model_id}/versions/{ref}",
     response_model=VersionInfo,
     responses={304: {"description": "The client holds it"}, **READ},

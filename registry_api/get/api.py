@@ -13,6 +13,7 @@ from registry_api.get import service
 from registry_api.get.ranges import tag_matches
 from registry_api.get.streams import accepts_gzip, answer_bytes, gzipped
 from registry_api.problems import responses
+from registry_api.quick import QuickRoute
 from registry_api.requests import DbSession, PartsOf, Read, Reader, StrictRoute, base_url, edge_for
 
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -23,6 +24,7 @@ AT_ONCE = 1024 * 1024
 """Up to this size a manifest is read in one stay in a thread."""
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["get"])
+quick = APIRouter(prefix="/v1", route_class=QuickRoute, tags=["get"])
 
 _BYTES: dict[int | str, dict[str, Any]] = {
     200: {"description": "The bytes", "content": {"application/octet-stream": {}}},
@@ -31,7 +33,7 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get(
+@quick.get(
     "/models/{model_id:model_id}/versions/{ref}/manifest",
     response_class=Response,
     responses={
@@ -66,7 +68,7 @@ async def get_manifest(
     return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
 
-@router.get(
+@quick.get(
     "/models/{model_id:model_id}/versions/{ref}/layout",
     response_model=LayoutInfo,
     responses=responses(401, 403, 404, 422),

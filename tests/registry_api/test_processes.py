@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -122,7 +121,7 @@ def test_expired_pushes_are_swept(settings: Settings, engine: Engine) -> None:
     from registry_api.push.sweep import drop_expired
     from tests.registry_api.conftest import serving
 
-    with serving(settings.model_copy(update={"push_expires_s": 1})) as service:
+    with serving(settings) as service:
         api = service.client()
         data = b"expires"
         begun = begin_manifest(api, "net", "v1", {"m": data}).json()
@@ -131,7 +130,8 @@ def test_expired_pushes_are_swept(settings: Settings, engine: Engine) -> None:
         send(api, begun, [upload], {sha256(data): data})
         parts = open_parts(settings)
         assert drop_expired(parts) == 0
-        time.sleep(1.2)
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE push SET expires_at = now() - interval '1 second'"))
         assert drop_expired(parts) == 1
         parts.close()
         assert api.get(f"/v1/pushes/{begun['push_id']}").status_code == 404
