@@ -17,9 +17,7 @@ from ai_model_format.wire import (
     ShareRequest,
 )
 from registry_api.access import Caller
-from registry_api.catalog.queries import resolve
 from registry_api.db.tables import ModelRow, VersionRow
-from registry_api.errors import VersionNotFound
 from registry_api.events.queries import record
 from registry_api.rollout.errors import (
     InvalidSteps,
@@ -41,15 +39,14 @@ def start(session: Session, caller: Caller, model_id: str, wanted: RolloutReques
     Raises:
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
+        VersionNotReady: it is still being pushed.
         NothingToRollOutFrom: no other version has traffic.
         InvalidSteps: they do not rise from the share the version has.
         RolloutUnderWay: the model has one already.
         VersionNotLoaded: no live server has the version loaded.
     """
     model = queries.model_row(session, model_id, lock=True)
-    version = resolve(session, model_id, wanted.version)
-    if version is None:
-        raise VersionNotFound(model_id, wanted.version)
+    version = queries.ready_version(session, model_id, wanted.version)
     if _under_way(session, model.id):
         raise RolloutUnderWay(model_id)
     current = queries.newest_route(session, model.id)

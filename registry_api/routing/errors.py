@@ -35,6 +35,18 @@ class VersionIsYanked(RegistryError):
         super().__init__(f"version {version!r} is yanked{why}; take the yank back, or force it")
 
 
+class VersionNotReady(RegistryError):
+    """Traffic was to go to a version whose push has not ended."""
+
+    status, code, title = 409, "version_not_ready", "The version is not ready"
+
+    def __init__(self, version: str, state: str) -> None:
+        doing = "its bytes are being verified" if state == "verifying" else "bytes are on their way"
+        super().__init__(
+            f"version {version!r} is still being pushed ({doing}); wait until its push has ended"
+        )
+
+
 class VersionNotLoaded(RegistryError):
     """Traffic was to go where nobody could answer it."""
 

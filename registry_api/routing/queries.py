@@ -7,8 +7,10 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from registry_api.db.tables import ModelRow, VersionRow
-from registry_api.errors import ModelNotFound
+from registry_api.catalog.queries import resolve
+from registry_api.db.tables import ModelRow, PushRow, VersionRow
+from registry_api.errors import ModelNotFound, VersionNotFound
+from registry_api.routing.errors import VersionNotReady
 from registry_api.routing.tables import EndpointRow, GatewayRow, LoadedRow, RouteRevisionRow
 
 
@@ -23,6 +25,26 @@ def model_row(session: Session, model_id: str, *, lock: bool = False) -> ModelRo
     if row is None:
         raise ModelNotFound(model_id)
     return row
+
+
+def ready_version(session: Session, model_id: str, ref: str) -> VersionRow:
+    """Return the version that a ref means.
+
+    Raises:
+        VersionNotReady: it is still being pushed.
+        VersionNotFound: the model has no such version.
+    """
+    version = resolve(session, model_id, ref)
+    if version is not None:
+        return version
+    under_way = select(PushRow.state).where(
+        PushRow.model_name == model_id,
+        PushRow.version_name == ref,
+        PushRow.state.in_(("open", "verifying")),
+        PushRow.expires_at > func.now(),
+    )
+    state = session.scalar(under_way.order_by(PushRow.state.desc()).limit(1))
+    raise VersionNotReady(ref, state) if state else VersionNotFound(model_id, ref)
 
 
 # Endpoints

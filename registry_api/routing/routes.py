@@ -17,7 +17,7 @@ from ai_model_format.wire import (
     ShareInfo,
 )
 from registry_api.access import Caller
-from registry_api.catalog.queries import find_version, resolve
+from registry_api.catalog.queries import find_version
 from registry_api.db.tables import ModelRow, VersionRow
 from registry_api.errors import VersionNotFound
 from registry_api.events.queries import record
@@ -79,6 +79,7 @@ def change(
     Raises:
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
+        VersionNotReady: it is still being pushed.
         InvalidRoute: the shares are no split.
         RouteChanged: the route is at another revision.
         VersionIsYanked: and not forced.
@@ -87,7 +88,7 @@ def change(
     """
     model = queries.model_row(session, model_id, lock=True)
     current = queries.newest_route(session, model.id)
-    versions = [_resolve(session, model_id, share.version) for share in wanted.shares]
+    versions = [queries.ready_version(session, model_id, share.version) for share in wanted.shares]
     split = {
         version.name: share.basis_points
         for version, share in zip(versions, wanted.shares, strict=True)
@@ -194,15 +195,8 @@ def _share(version: VersionRow, basis_points: int) -> Share:
 def _shadow(session: Session, model_id: str, wanted: RouteRequest) -> Share | None:
     if wanted.shadow is None:
         return None
-    version = _resolve(session, model_id, wanted.shadow.version)
+    version = queries.ready_version(session, model_id, wanted.shadow.version)
     return _share(version, wanted.shadow.basis_points)
-
-
-def _resolve(session: Session, model_id: str, ref: str) -> VersionRow:
-    version = resolve(session, model_id, ref)
-    if version is None:
-        raise VersionNotFound(model_id, ref)
-    return version
 
 
 def _existing(session: Session, model: ModelRow, name: str) -> VersionRow:

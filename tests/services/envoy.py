@@ -133,6 +133,16 @@ class TrafficStack:
                 )  # fmt: skip
         engine.dispose()
 
+    def begin_push(self, model_id: str, version: str) -> None:
+        """Begin a push of one file, and leave it there."""
+        file = {"path": "a", "size": 1, "sha256": "sha256:" + "0" * 64}
+        answer = httpx.post(
+            f"{self.endpoints[0]}/v1/models/{model_id}/pushes",
+            json={"version": version, "files": [file]},
+            headers={"Authorization": f"Bearer {self.token}"},
+        )
+        assert answer.status_code in (200, 201), answer.text
+
     def serve(
         self, model_id: str, *versions: str, fail_every: int = 0, delay_ms: int = 0
     ) -> InferenceServer:

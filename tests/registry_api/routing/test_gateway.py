@@ -210,6 +210,10 @@ def test_refusals_say_why_and_the_way_out(served: Served) -> None:
     for wrong in ("0.05", "-1", "101", "5.005", "five"):
         stack.run(*route, f"--traffic={wrong}", "--version", "v2.4", code=2)
     stack.run(*route, "--traffic", "5%", "--version", "v9", code=3)
+    stack.begin_push(served.model_id, "v9")
+    refused = stack.run(*route, "--traffic", "5%", "--version", "v9", code=5).stderr
+    assert "'v9' is still being pushed" in refused
+    assert "wait until its push has ended" in refused
     with psycopg.connect(stack.database) as connection:
         done = connection.execute(
             "UPDATE version SET yanked_at = now(), yank_reason = 'bad data' FROM model"
