@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import uvicorn
 
 from ai_model_format.wire import Role, TokenRequest
+from registry_api import heap
 from registry_api.access import Caller
 from registry_api.app import create_app
 from registry_api.catalog import tokens
@@ -49,8 +50,10 @@ def serve_api(settings: Settings, *, host: str, port: int, migrate: bool) -> Non
     """Serve the API until SIGINT or SIGTERM."""
     if migrate:
         upgrade(settings.database_url)
+    app = create_app(settings)
+    heap.settle()
     uvicorn.run(
-        create_app(settings),
+        app,
         host=host,
         port=port,
         ws="none",

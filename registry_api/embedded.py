@@ -23,6 +23,7 @@ from types import FrameType
 import uvicorn
 
 from ai_model_format.wire import TokenRequest
+from registry_api import heap
 from registry_api.access import Caller, find_caller
 from registry_api.app import create_app
 from registry_api.catalog import tokens
@@ -98,8 +99,10 @@ def _run(
 ) -> None:
     """Run API and worker until ``stop`` is set."""
     parts = open_parts(settings)
+    app = create_app(settings, parts)
+    heap.settle()
     config = uvicorn.Config(
-        create_app(settings, parts),
+        app,
         log_level="warning",
         ws="none",
         proxy_headers=False,  # X-Forwarded-For: trusted as settings say, not whoever is local
