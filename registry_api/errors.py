@@ -78,11 +78,12 @@ class VersionNotFound(RegistryError):
 
     status, code, title = 404, "version_not_found", "No such version"
 
-    def __init__(self, model_id: str, ref: str) -> None:
+    def __init__(self, model_id: str, ref: str, near: Sequence[str] = ()) -> None:
         what = (
             "no version that is not yanked" if ref == "latest" else f"no version or alias {ref!r}"
         )
-        super().__init__(f"model {model_id!r} has {what}")
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        super().__init__(f"model {model_id!r} has {what}{hint}")
 
 
 class FileNotFound(RegistryError):

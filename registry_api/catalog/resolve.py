@@ -59,6 +59,15 @@ _MANIFEST: LiteralString = """
     SELECT name, 'sha256:' || encode(manifest_digest, 'hex'),
         (SELECT object.size FROM object WHERE digest = manifest_digest)
     FROM version WHERE id = """
+_NAMES: LiteralString = """
+    (
+        SELECT version.name FROM version JOIN model ON model.id = model_id
+        WHERE model.name = %(model)s ORDER BY version.id DESC LIMIT %(limit)s
+    ) UNION ALL (
+        SELECT alias.name FROM alias JOIN model ON model.id = model_id
+        WHERE model.name = %(model)s LIMIT %(limit)s
+    )"""
+MAX_NAMES = 200
 
 
 class Shown(NamedTuple):
@@ -115,6 +124,12 @@ def stored_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest |
 def has_model(driver: Driver, model_id: str) -> bool:
     """Say whether there is such a model."""
     return driver.execute("SELECT 1 FROM model WHERE name = %s", [model_id]).fetchone() is not None
+
+
+def names(driver: Driver, model_id: str) -> list[str]:
+    """Return the names of a model's newest versions and its aliases, each once."""
+    found = driver.execute(_NAMES, {"model": model_id, "limit": MAX_NAMES}).fetchall()
+    return list(dict.fromkeys(name for (name,) in found))
 
 
 def _one(driver: Driver, query: LiteralString, model_id: str, ref: str) -> tuple[Any, ...] | None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -20,6 +21,9 @@ from registry_api.get.edge import Edge, edge_url
 from registry_api.parts import Parts
 from registry_api.push.chunks import Run
 from registry_api.push.queries import object_digests
+
+NEAR = 0.5
+"""How alike a name must be to be offered in place of another, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ def not_found(driver: Driver, model_id: str, ref: str) -> RegistryError:
     """Return the error that says whether the model or its version is not there."""
     if not resolve.has_model(driver, model_id):
         return ModelNotFound(model_id)
-    return VersionNotFound(model_id, ref)
+    near = get_close_matches(ref, resolve.names(driver, model_id), cutoff=NEAR)
+    return VersionNotFound(model_id, ref, near)
 
 
 def find_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest:

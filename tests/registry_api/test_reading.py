@@ -138,3 +138,17 @@ def _end_waiting(engine: Engine) -> int:
             )
             or 0
         )
+
+
+def test_a_version_that_is_not_there_names_those_alike(api: httpx.Client) -> None:
+    for version in ("v2.3", "v2.4", "baseline"):
+        assert push_plain(api, "net", version, {"a": version.encode()}).json()["created"]
+    answer = api.get("/v1/models/net/versions/v2.5")
+    assert answer.status_code == 404
+    assert answer.json()["detail"] == (
+        "model 'net' has no version or alias 'v2.5'; did you mean v2.4 or v2.3?"
+    )
+    assert "did you mean" not in api.get("/v1/models/net/versions/xyz").json()["detail"]
+    assert api.put("/v1/models/net/aliases/production", json={"version": "v2.3"}).is_success
+    answer = api.get("/v1/models/net/versions/prod/layout")
+    assert answer.json()["detail"].endswith("; did you mean production?")
