@@ -34,8 +34,30 @@ def upgrade() -> None:
     )
     op.drop_index("ix_version_model_id_manifest_digest", "version")
     op.create_index("ix_file_sha256_version_id", "file", ["sha256", "version_id"])
+    _add_json()
     _add_parents()
     _add_facts()
+
+
+def _add_json() -> None:
+    """Add how answers write a time and a dataset."""
+    op.execute(
+        """
+        CREATE FUNCTION json_time(moment timestamptz) RETURNS text
+        LANGUAGE sql STABLE STRICT AS $$
+            SELECT to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+        $$
+        """
+    )
+    op.execute(
+        """
+        CREATE FUNCTION json_dataset(id text, version text) RETURNS json
+        LANGUAGE sql STABLE AS $$
+            SELECT CASE WHEN id IS NOT NULL THEN
+                json_build_object('id', id, 'version', version) END
+        $$
+        """
+    )
 
 
 def _add_parents() -> None:
@@ -128,6 +150,8 @@ def _add_facts() -> None:
 
 def downgrade() -> None:
     op.drop_table("fact")
+    op.execute("DROP FUNCTION json_dataset")
+    op.execute("DROP FUNCTION json_time")
     op.execute("DROP FUNCTION fact_terms")
     op.execute("DROP FUNCTION fact_term")
     op.drop_table("version_parent")

@@ -98,10 +98,10 @@ async def list_versions(
     page_token: PageToken = None,
 ) -> Response:
     """Return versions of a model, newest first."""
-    page = await read.by_driver(
+    data = await read.by_driver(
         service.list_versions, model_id, page_size=page_size, page_token=page_token
     )
-    return Response(page.model_dump_json(), media_type=JSON)
+    return Response(data, media_type=JSON)
 
 
 @quick.get(

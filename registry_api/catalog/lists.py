@@ -1,8 +1,8 @@
 """SQL of lists: models by id, versions newest first, with all that a page shows of them.
 
-Each is one statement, run by the driver itself, and its rows are what the page's items are
-made of: a hundred of them through SQLAlchemy take longer than Postgres to find them. Planned
-anew each time: which index to begin with depends on what is asked for.
+Each is one statement, run by the driver itself. Postgres writes the JSON of versions: making
+objects of a hundred rows and JSON of these takes longer than finding them. Planned anew each
+time: which index to begin with depends on what is asked for.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,14 @@ _MODELS: tuple[LiteralString, LiteralString] = (
 )
 _VERSIONS: tuple[LiteralString, LiteralString] = (
     """
-    SELECT version.id, model.name AS model_id, version.name AS version,
-        'sha256:' || encode(manifest_digest, 'hex') AS manifest_digest, size,
-        version.created_at, created_by, yanked_at, git_commit,
-        CASE WHEN dataset_id IS NOT NULL THEN
-            json_build_object('id', dataset_id, 'version', dataset_version) END AS dataset,
-        ARRAY(SELECT alias.name FROM alias WHERE version_id = version.id ORDER BY 1) AS aliases
+    SELECT version.id, json_build_object(
+        'model_id', model.name, 'version', version.name,
+        'manifest_digest', 'sha256:' || encode(manifest_digest, 'hex'), 'size', size,
+        'created_at', json_time(version.created_at), 'created_by', created_by,
+        'yanked_at', json_time(yanked_at),
+        'dataset', json_dataset(dataset_id, dataset_version), 'git_commit', git_commit,
+        'aliases', ARRAY(SELECT alias.name FROM alias WHERE version_id = version.id ORDER BY 1)
+        )::text
     FROM (SELECT id FROM version WHERE """,
     """ ORDER BY id DESC LIMIT %s) AS chosen
     JOIN version USING (id) JOIN model ON model.id = model_id
@@ -43,12 +45,18 @@ _VERSIONS: tuple[LiteralString, LiteralString] = (
 
 def models(driver: Driver, conditions: Sequence[Condition], limit: int) -> list[dict[str, Any]]:
     """Return fields of ``ModelInfo`` for the models of which all conditions are true, by id."""
-    return _rows(driver, _MODELS, conditions, limit)
+    text, values = joined(conditions)
+    before, after = _MODELS
+    with driver.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(before + text + after, [*values, limit], prepare=False).fetchall()
 
 
-def versions(driver: Driver, conditions: Sequence[Condition], limit: int) -> list[dict[str, Any]]:
-    """Return fields of ``VersionSummary``, and ``id``, for such versions, newest first."""
-    return _rows(driver, _VERSIONS, conditions, limit)
+def versions(driver: Driver, conditions: Sequence[Condition], limit: int) -> list[tuple[int, str]]:
+    """Return id and JSON of a ``VersionSummary`` for such versions, newest first."""
+    text, values = joined(conditions)
+    before, after = _VERSIONS
+    answer = driver.execute(before + text + after, [*values, limit], prepare=False)
+    return [(version_pk, summary) for version_pk, summary in answer]
 
 
 def readable(caller: Caller, prefix: str) -> list[Condition]:
@@ -65,15 +73,3 @@ def joined(conditions: Sequence[Condition]) -> Condition:
     """Return one condition that is true where all of them are. Pure."""
     text: LiteralString = " AND ".join(text for text, _ in conditions) or "true"
     return text, [value for _, values in conditions for value in values]
-
-
-def _rows(
-    driver: Driver,
-    statement: tuple[LiteralString, LiteralString],
-    conditions: Sequence[Condition],
-    limit: int,
-) -> list[dict[str, Any]]:
-    text, values = joined(conditions)
-    before, after = statement
-    with driver.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(before + text + after, [*values, limit], prepare=False).fetchall()

@@ -5,9 +5,7 @@ import binascii
 import uuid
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from ai_model_format.wire import VersionPage
 from registry_api.errors import InvalidRequest
 
 
@@ -64,12 +62,12 @@ def decode_token_page_token(token: str | None) -> tuple[datetime, uuid.UUID] | N
         raise _not_ours() from error
 
 
-def version_page(rows: Sequence[dict[str, Any]], page_size: int) -> VersionPage:
-    """Return a page of versions as lists show them, with a token where there are more rows."""
+def version_page(rows: Sequence[tuple[int, str]], page_size: int) -> bytes:
+    """Return the JSON of a ``VersionPage``, of ids and JSON, with a token where there are more."""
     shown = rows[:page_size]
-    more = len(rows) > page_size
-    token = encode_page_token(str(shown[-1]["id"])) if more else None
-    return VersionPage.model_validate({"versions": shown, "next_page_token": token})
+    token = f'"{encode_page_token(str(shown[-1][0]))}"' if len(rows) > page_size else "null"
+    listed = ",".join(summary for _, summary in shown)
+    return f'{{"versions":[{listed}],"next_page_token":{token}}}'.encode()
 
 
 def _not_ours() -> InvalidRequest:

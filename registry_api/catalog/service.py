@@ -12,7 +12,6 @@ from ai_model_format.wire import (
     ModelInfo,
     ModelPage,
     VersionInfo,
-    VersionPage,
 )
 from registry_api.access import Caller
 from registry_api.catalog import aliases, lists, queries, resolve
@@ -61,8 +60,8 @@ def show_model(driver: Driver, model_id: str) -> ModelInfo:
 
 def list_versions(
     driver: Driver, model_id: str, *, page_size: int, page_token: str | None
-) -> VersionPage:
-    """Return versions of a model, newest first.
+) -> bytes:
+    """Return versions of a model, newest first, as the JSON of a ``VersionPage``.
 
     Raises:
         ModelNotFound: there is no such model.

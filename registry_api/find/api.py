@@ -24,5 +24,5 @@ async def find_versions(
     read: Read, caller: AnyCaller, request: Annotated[FindRequest, Query()]
 ) -> Response:
     """Return versions of which all of this is true and that the caller may read, newest first."""
-    page = await read.by_driver(service.find, caller, request)
-    return Response(page.model_dump_json(), media_type="application/json")
+    data = await read.by_driver(service.find, caller, request)
+    return Response(data, media_type="application/json")

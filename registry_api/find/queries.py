@@ -56,7 +56,7 @@ def keep_facts(session: Session, version_pk: int) -> None:
 
 def find(
     driver: Driver, caller: Caller, question: Question, *, before: int | None, limit: int
-) -> list[dict[str, Any]]:
+) -> list[tuple[int, str]]:
     """Return what lists show of versions with ids below ``before``, newest first.
 
     Those that hold a digest and those that it names are asked for one by one: together, all
@@ -67,11 +67,11 @@ def find(
         return lists.versions(driver, common, limit)
     raw = [raw_of(question.sha256)]
     found = {
-        version["id"]: version
+        version
         for condition in (_HOLDS, _NAMED)
         for version in lists.versions(driver, [*common, (condition, raw)], limit)
     }
-    return [found[version_pk] for version_pk in sorted(found, reverse=True)[:limit]]
+    return sorted(found, reverse=True)[:limit]
 
 
 def _conditions(caller: Caller, question: Question, before: int | None) -> Iterator[Condition]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from ai_model_format.wire import FieldError, FindRequest, VersionPage, check_json
+from ai_model_format.wire import FieldError, FindRequest, check_json
 from registry_api.access import Caller
 from registry_api.catalog.pages import decode_numeric_page_token, version_page
 from registry_api.db.session import Driver
@@ -13,8 +13,8 @@ from registry_api.find import queries
 from registry_api.find.queries import Question
 
 
-def find(driver: Driver, caller: Caller, request: FindRequest) -> VersionPage:
-    """Return versions of which all is true that is asked for, newest first.
+def find(driver: Driver, caller: Caller, request: FindRequest) -> bytes:
+    """Return versions of which all is true that is asked for, as the JSON of a ``VersionPage``.
 
     Raises:
         InvalidRequest: the page token is not one of ours, or a value none that could be stored.

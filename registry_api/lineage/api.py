@@ -35,7 +35,7 @@ async def get_lineage(
     max_nodes: Annotated[int, Query(ge=1, le=MAX_LINEAGE_NODES)] = 200,
 ) -> Response:
     """Return what a version was made from, and what was made from it, of what is readable."""
-    info = await read.by_driver(
+    data = await read.by_driver(
         service.show,
         caller,
         model_id,
@@ -44,4 +44,4 @@ async def get_lineage(
         depth=depth,
         max_nodes=max_nodes,
     )
-    return Response(info.model_dump_json(), media_type="application/json")
+    return Response(data, media_type="application/json")

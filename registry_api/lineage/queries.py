@@ -1,6 +1,6 @@
 """SQL over parents and children."""
 
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -47,26 +47,39 @@ _WALK: LiteralString = f"""
     nearest AS (
         SELECT id, min(abs(depth)) * sign(min(depth))::int AS depth
         FROM step_by_step GROUP BY id ORDER BY min(abs(depth)), id DESC LIMIT %(nodes)s + 1
+    ),
+    shown AS (
+        SELECT version.id, depth, model.name AS model_id, version.name AS version,
+            manifest_digest, version.created_at, created_by, yanked_at, git_commit,
+            json_dataset(dataset_id, dataset_version) AS dataset
+        FROM (
+            SELECT id, depth FROM nearest WHERE abs(depth) <= %(depth)s
+            ORDER BY abs(depth), id DESC LIMIT %(nodes)s
+        ) AS near
+        JOIN version USING (id) JOIN model ON model.id = version.model_id
     )
-    SELECT
-        (SELECT count(*) FROM step_by_step),
-        (
-            SELECT json_agg(json_build_object(
-                'id', version.id, 'model_id', model.name, 'version', version.name,
+    SELECT json_build_object(
+        'model_id', %(model)s::text, 'version', %(version)s::text,
+        'direction', %(direction)s::text,
+        'nodes', (
+            SELECT json_agg(json_build_object('model_id', model_id, 'version', version,
                 'manifest_digest', 'sha256:' || encode(manifest_digest, 'hex'),
-                'created_at', version.created_at, 'created_by', created_by,
-                'yanked_at', yanked_at, 'git_commit', git_commit, 'depth', depth, 'dataset',
-                CASE WHEN dataset_id IS NOT NULL THEN
-                    json_build_object('id', dataset_id, 'version', dataset_version) END
-                ) ORDER BY depth, version.id)
-            FROM nearest JOIN version USING (id) JOIN model ON model.id = model_id
+                'created_at', json_time(created_at), 'created_by', created_by,
+                'yanked_at', json_time(yanked_at), 'dataset', dataset,
+                'git_commit', git_commit, 'depth', depth) ORDER BY depth, id)
+            FROM shown
         ),
-        (
-            SELECT coalesce(json_agg(json_build_array(parent_id, version_id)
-                ORDER BY parent_id, version_id), '[]')
-            FROM nearest JOIN version_parent ON version_id = nearest.id
-            WHERE parent_id IN (SELECT id FROM nearest)
-        )
+        'edges', (
+            SELECT coalesce(json_agg(json_build_object(
+                'parent', json_build_object('model_id', old.model_id, 'version', old.version),
+                'child', json_build_object('model_id', new.model_id, 'version', new.version)
+                ) ORDER BY old.id, new.id), '[]')
+            FROM shown AS new JOIN version_parent ON version_id = new.id
+            JOIN shown AS old ON old.id = parent_id
+        ),
+        'cut', (SELECT count(*) FROM shown) < (SELECT count(*) FROM nearest)
+            OR (SELECT count(*) FROM step_by_step) = %(work)s
+    )::text
 """  # noqa: S608 - all of it stands here
 """One walk each way: ``depth`` is signed by it, and the nearest way to a version counts.
 
@@ -76,17 +89,6 @@ bounds the walk where many ways lead to the same versions.
 """
 _WAYS_TO_A_NODE = 8
 _STEPS = {"up": [-1], "down": [1], "both": [-1, 1]}
-
-
-class Walk(NamedTuple):
-    """Fields of ``LineageNode`` and ``id``, the farthest ancestor first; edges as pairs of ids.
-
-    ``whole`` is false where the walk ended before it had seen all within reach.
-    """
-
-    nodes: list[dict[str, Any]]
-    edges: list[list[int]]
-    whole: bool
 
 
 def keep_parents(session: Session, version_pk: int) -> None:
@@ -103,23 +105,22 @@ def walk(
     direction: str,
     depth: int,
     max_nodes: int,
-) -> Walk:
-    """Return what lies within ``depth + 1`` generations of a version that is there.
+) -> str:
+    """Return the JSON of a ``LineageInfo`` of a version that is there.
 
-    Versions that the caller may not read are not there, nor what lies behind them.
+    Versions that the caller may not read are not in it, nor what lies behind them.
     """
-    work = _WAYS_TO_A_NODE * (max_nodes + 1)
     values: dict[str, Any] = {
         "model": model_id,
         "version": version,
+        "direction": direction,
         "steps": _STEPS[direction],
         "sees_all": caller.sees_all,
         "patterns": caller.patterns,
         "depth": depth,
         "nodes": max_nodes,
-        "work": work,
+        "work": _WAYS_TO_A_NODE * (max_nodes + 1),
     }
     row = driver.execute(_WALK, values, prepare=False).fetchone()
     assert row is not None
-    seen, nodes, edges = row
-    return Walk(nodes, edges, whole=seen < work)
+    return str(row[0])
