@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         RouteRequest,
         ShareInfo,
         ShareRequest,
+        StandbyInfo,
         VersionFigures,
     )
     from ai_model_format.wire.versions import (
@@ -175,6 +176,7 @@ __all__ = [
     "ShareRequest",
     "ShortText",
     "Size",
+    "StandbyInfo",
     "TargetList",
     "TargetsRequest",
     "Text",

@@ -133,11 +133,20 @@ class ShareInfo(Response):
 RouteChangeKind = Literal["set", "rollback", "rollout"]
 
 
+class StandbyInfo(Response):
+    """A version that is to be loaded though it has no share, by its manifest digest."""
+
+    version: str
+    manifest_digest: str
+
+
 class RouteInfo(Response):
     """A model's split of traffic at one revision.
 
     Attributes:
         revision: counts the changes of this model's route; 0 where there is none yet.
+        standby: what traffic may return to at any moment: servers that follow the route
+            keep these loaded too. Of the route that holds; the history has none.
         routing_revision: of everything gateways are told; a gateway that shows it, or a
             later one, has applied this route.
     """
@@ -146,6 +155,7 @@ class RouteInfo(Response):
     revision: int
     shares: list[ShareInfo]
     shadow: ShareInfo | None = None
+    standby: list[StandbyInfo] = []
     kind: RouteChangeKind | None = None
     reason: str | None = None
     created_at: datetime | None = None

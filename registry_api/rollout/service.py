@@ -27,10 +27,8 @@ from registry_api.rollout.errors import (
     RolloutUnderWay,
 )
 from registry_api.rollout.judge import Counted, counted_from_json, total
-from registry_api.rollout.tables import RolloutRow
+from registry_api.rollout.tables import UNDER_WAY, RolloutRow
 from registry_api.routing import clock, gateways, queries, routes
-
-UNDER_WAY = ("running", "paused")
 
 
 def start(session: Session, caller: Caller, model_id: str, wanted: RolloutRequest) -> RolloutInfo:

@@ -5,6 +5,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from registry_api.db.base import Created, Json, Moment, RandomId, Row, Words
 
+UNDER_WAY = ("running", "paused")
 ROLLOUT_STATES = ("running", "paused", "succeeded", "rolled_back", "aborted")
 _STATES = ", ".join(f"'{state}'" for state in ROLLOUT_STATES)
 

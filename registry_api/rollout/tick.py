@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from registry_api.db.tables import ModelRow, VersionRow
 from registry_api.rollout import service
 from registry_api.rollout.judge import Rules, Verdict, counted_from_json, judge
-from registry_api.rollout.tables import RolloutRow
+from registry_api.rollout.tables import UNDER_WAY, RolloutRow
 from registry_api.routing import clock, queries
 
 logger = logging.getLogger("registry_api.rollout")
@@ -20,7 +20,7 @@ logger = logging.getLogger("registry_api.rollout")
 
 def tick(session: Session) -> None:
     """Look at every rollout under way that no other process looks at."""
-    under_way = select(RolloutRow).where(RolloutRow.state.in_(service.UNDER_WAY))
+    under_way = select(RolloutRow).where(RolloutRow.state.in_(UNDER_WAY))
     locked = under_way.order_by(RolloutRow.id).with_for_update(skip_locked=True)
     for row in session.scalars(locked).all():
         try:

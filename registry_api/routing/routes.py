@@ -23,6 +23,7 @@ from registry_api.errors import VersionNotFound
 from registry_api.events.queries import record
 from registry_api.routing import clock, queries, safety
 from registry_api.routing.errors import InvalidRoute, RevisionNotFound
+from registry_api.routing.standby import standby
 from registry_api.routing.tables import RouteRevisionRow
 from registry_api.xds.cohorts import reassign
 from registry_api.xds.state import Run
@@ -38,10 +39,9 @@ def show(session: Session, model_id: str) -> RouteInfo:
     """
     model = queries.model_row(session, model_id)
     newest = queries.newest_route(session, model.id)
-    live = queries.live_counts(session, model.id)
     if newest is None:
         return RouteInfo(model_id=model_id, revision=0, shares=[])
-    return route_info(model, newest, live)
+    return _as_it_holds(session, model, newest)
 
 
 def history(
@@ -98,7 +98,7 @@ def change(
     shadow = _shadow(session, model_id, wanted)
     shares = [_share(version, split[version.name]) for version in versions]
     if current is not None and _is_repeat(current, caller, shares, shadow, expected):
-        return route_info(model, current, queries.live_counts(session, model.id))
+        return _as_it_holds(session, model, current)
     safety.check_revision(current, expected)
     safety.check_shares(split)
     if not wanted.force:
@@ -174,6 +174,12 @@ def route_info(model: ModelRow, row: RouteRevisionRow, live: Mapping[str, int]) 
     )
 
 
+def _as_it_holds(session: Session, model: ModelRow, row: RouteRevisionRow) -> RouteInfo:
+    """Return the newest revision as callers see it, with who serves it and what stands by."""
+    info = route_info(model, row, queries.live_counts(session, model.id))
+    return info.model_copy(update={"standby": standby(session, model, row)})
+
+
 def split_at(row: RouteRevisionRow | None) -> dict[str, int]:
     """Return the shares of a revision in basis points; empty where there is none. Pure."""
     return {share["version"]: share["basis_points"] for share in row.shares} if row else {}
@@ -246,7 +252,7 @@ def _add(
         before=_summary(current),
         after=_summary(row),
     )
-    return route_info(model, row, queries.live_counts(session, model.id))
+    return _as_it_holds(session, model, row)
 
 
 def _summary(row: RouteRevisionRow | None) -> dict[str, object] | None:

@@ -10,15 +10,11 @@ from sqlalchemy.exc import DBAPIError
 
 from ai_model_format.traffic import WHOLE, move
 from ai_model_format.wire import (
-    EndpointRequest,
-    LoadedVersion,
     RollbackRequest,
     RouteInfo,
-    RouteRequest,
-    ShareRequest,
 )
 from registry_api.db.session import transaction
-from registry_api.db.tables import EventRow, ModelRow, VersionRow
+from registry_api.db.tables import EventRow
 from registry_api.errors import RegistryError
 from registry_api.routing import clock, endpoints, routes
 from registry_api.routing.errors import (
@@ -32,45 +28,8 @@ from registry_api.routing.errors import (
 )
 from registry_api.routing.tables import EndpointRow, LeaseWatchRow, RouteRevisionRow
 from registry_api.xds.load import load_state
+from tests.registry_api.routing.split import CALLER, MODEL, beat, change
 from tests.services.envoy import digest_for
-
-MODEL = "team/resnet50"
-CALLER = clock.SYSTEM
-
-
-@pytest.fixture
-def registry(engine: Engine) -> Engine:
-    """A model with four versions; v1 and v2 are loaded by one server each."""
-    with transaction(engine) as session:
-        model = ModelRow(name=MODEL)
-        session.add(model)
-        session.flush()
-        for name in ("v1", "v2", "v3", "v4"):
-            session.add(
-                VersionRow(
-                    model_id=model.id, name=name, size=1, stored_bytes=1, facts={},
-                    manifest_digest=digest_for(MODEL, name), created_by="test",
-                )
-            )  # fmt: skip
-    beat(engine, "10.0.0.1:80", "v1")
-    beat(engine, "10.0.0.2:80", "v2")
-    return engine
-
-
-def beat(engine: Engine, address: str, *versions: str, digest: str | None = None, **said) -> None:
-    loaded = [LoadedVersion(version=v, digest=digest or digest_for(MODEL, v)) for v in versions]
-    with transaction(engine) as session:
-        request = EndpointRequest(versions=loaded, **said)
-        endpoints.beat(session, CALLER, MODEL, address, request)
-
-
-def change(engine: Engine, expected: int | None = None, **options) -> RouteInfo:
-    shares = options.pop("shares")
-    request = RouteRequest(
-        shares=[ShareRequest(version=v, basis_points=n) for v, n in shares.items()], **options
-    )
-    with transaction(engine) as session:
-        return routes.change(session, CALLER, MODEL, request, expected=expected)
 
 
 def split(route: RouteInfo) -> dict[str, int]:
