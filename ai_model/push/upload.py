@@ -33,6 +33,7 @@ from ai_model_format.byte_range import ByteRange
 _UPLOADS_A_REQUEST = 200
 _TARGETS_A_REQUEST = 100
 _SIGN_ANEW = timedelta(seconds=60)
+_PRECONDITION_FAILED = 412
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,11 @@ class _Signed:
         self._target = part.target
         self._expires_at = part.expires_at
 
+    @property
+    def only_if_absent(self) -> bool:
+        """Whether the store takes the part only where it does not hold it yet."""
+        return any(name.lower() == "if-none-match" for name in self._target.headers)
+
     def target(self) -> wire.PartTarget:
         """Return where to send the part now."""
         if self.refused or _expires_soon(self._expires_at):
@@ -189,8 +195,8 @@ class _Metered:
 
 def _check_stored(response: httpx.Response, signed: _Signed) -> None:
     status = response.status_code
-    if response.is_success:
-        return
+    if response.is_success or (status == _PRECONDITION_FAILED and signed.only_if_absent):
+        return  # 412: an earlier try arrived, its answer did not; the service reads what is there
     try:
         body = response.json()
     except ValueError:

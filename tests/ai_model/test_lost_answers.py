@@ -1,0 +1,31 @@
+"""Answers that got lost behind work that was done: the next try finds it done."""
+
+import os
+
+from ai_model.retry import RetryPolicy
+from tests.ai_model.faulty_proxy import Answer, faulty_proxy
+from tests.services.registry import running_on_s3
+
+QUICK = RetryPolicy(tries=3, base_s=0.01, cap_s=0.05, patience_s=5)
+
+
+def lost(answer: Answer) -> None:
+    """As from a gateway that did not hear the end of it."""
+    answer.status, answer.body, answer.headers = 504, b"", {}
+
+
+def test_a_part_that_arrived_is_not_refused(database, s3_settings, new_client, model_id, tmp_path):
+    path = tmp_path / "file.bin"
+    path.write_bytes(os.urandom(300_000))
+    s3 = s3_settings()
+    with faulty_proxy(s3.endpoint_url) as proxy:
+        public = {"AI_MODEL_S3_PUBLIC_ENDPOINT_URL": proxy.endpoint}
+        with running_on_s3(database, s3, **public) as server:
+            client = new_client(server)
+            client.api.session.policy = QUICK
+            proxy.break_answers(lost, times=1, only="/objects/")
+            assert client.push(path, model_id, "v1").created
+            puts = [seen for seen in proxy.seen if seen[0] == "PUT"]
+            assert (len(puts), proxy.times) == (2, 0)
+            client.get(model_id, "v1", output=tmp_path / "out")
+    assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
