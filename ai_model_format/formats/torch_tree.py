@@ -14,10 +14,13 @@ from typing import Any
 from ai_model_format.formats.interface import MAX_TENSORS
 from ai_model_format.formats.pickle_nodes import MAX_DEPTH, Call, Dict, List, Persistent
 from ai_model_format.formats.torch_tensors import InvalidTensor, UnusualTensor, View, read_view
+from ai_model_format.manifest import MAX_TENSOR_NAME_BYTES
 
 MAX_VISITS = 1_000_000
 MAX_PATHS = 16
 """Paths that lead to one tensor, on average; a short pickle can describe any number."""
+MAX_NAMES_SIZE = 64 * 1024 * 1024
+"""Characters of all names: a short pickle can put any number of tensors below one long key."""
 
 KeyPath = tuple[str | int, ...]
 _ATOMS = (str, int, float, bytes, bool, type(None))
@@ -90,6 +93,7 @@ class _Grower:
     def __init__(self) -> None:
         self.visits = 0
         self.tensors = 0
+        self.names_size = 0
         self.distinct: set[int] = set()
         self.barren: set[int] = set()
         self.above: set[int] = set()
@@ -116,7 +120,7 @@ class _Grower:
         try:
             view = read_view(node)
         except InvalidTensor as error:
-            raise InvalidTensor(f"tensor {text_of_path(path)[:200]!r}: {error}") from None
+            raise InvalidTensor(f"tensor {_start_of(path)!r}: {error}") from None
         if view is None:
             return None
         self.tensors += 1
@@ -125,7 +129,19 @@ class _Grower:
             raise UnusualTensor(f"the checkpoint has more than {MAX_TENSORS} tensors")
         if self.tensors > 1000 and self.tensors > MAX_PATHS * len(self.distinct):
             raise UnusualTensor(f"more than {MAX_PATHS} paths lead to each tensor")
+        self.measure(path)
         return Branch(node, path, view, [])
+
+    def measure(self, path: KeyPath) -> None:
+        """Refuse names that are too long before any is joined."""
+        size = sum(len(str(key)) + 1 for key in path)
+        if size > MAX_TENSOR_NAME_BYTES + 1:
+            raise InvalidTensor(
+                f"tensor {_start_of(path)!r}: its name is longer than {MAX_TENSOR_NAME_BYTES} bytes"
+            )
+        self.names_size += size
+        if self.names_size > MAX_NAMES_SIZE:
+            raise UnusualTensor(f"the names of tensors have more than {MAX_NAMES_SIZE} characters")
 
     def container(self, node: Any, path: KeyPath, depth: int) -> Branch | None:
         children = [
@@ -172,10 +188,20 @@ def _key(key: Any) -> str | int:
     if isinstance(key, str):
         return key
     if isinstance(key, _ATOMS):
-        return str(key)[:100]
+        return _short(key)
     if isinstance(key, tuple) and len(key) <= 8 and all(isinstance(part, _ATOMS) for part in key):
-        return ",".join(str(part)[:100] for part in key)
+        return ",".join(map(_short, key))
     return "?"
+
+
+def _short(atom: Any) -> str:
+    """Return an atom in at most 100 characters."""
+    return str(atom[:100] if isinstance(atom, bytes) else atom)[:100]
+
+
+def _start_of(path: KeyPath) -> str:
+    """Return as much of a joined path as an error shows."""
+    return text_of_path([str(key)[:200] for key in path])[:200]
 
 
 def _name_tensors(tensors: Sequence[Branch]) -> None:

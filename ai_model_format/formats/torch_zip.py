@@ -27,7 +27,7 @@ from ai_model_format.formats.interface import (
     check_tensors_known,
 )
 from ai_model_format.formats.pickle_cursor import InvalidPickle, UnusualPickle
-from ai_model_format.formats.pickle_reader import read_pickle
+from ai_model_format.formats.pickle_reader import MAX_PICKLE_SIZE, read_pickle
 from ai_model_format.formats.pickle_writer import NestedTooDeep, write_pickle
 from ai_model_format.formats.torch_tensors import InvalidTensor, UnusualTensor, storage_key
 from ai_model_format.formats.torch_tree import Branch, grow, prune, tensors_of
@@ -143,6 +143,7 @@ class _Naming:
 
 
 def _open(read: ReadRange, size: int) -> _Archive:
+    """Read the directory; what is read whole later, the pickle and small records, is bounded."""
     directory = read_directory(read, size)
     prefix = directory.entries[0].name.partition("/")[0] + "/" if directory.entries else ""
     entries = {entry.name.removeprefix(prefix): entry for entry in directory.entries}
@@ -159,6 +160,8 @@ def _open(read: ReadRange, size: int) -> _Archive:
             raise UnusualZip(f"entry {entry.name[:200]!r} is compressed")
         if name in _SMALL_RECORDS and entry.size > _MAX_SMALL_RECORD:
             raise InvalidZip(f"entry {entry.name[:200]!r} has {entry.size} bytes")
+    if entries[_PICKLE].size > MAX_PICKLE_SIZE:
+        raise UnusualZip(f"{entries[_PICKLE].size} bytes of pickle are over {MAX_PICKLE_SIZE}")
     return _Archive(prefix, entries, directory)
 
 
