@@ -118,6 +118,7 @@ class ObjectStore(Protocol):
     def put(self, digest: Digest, data: bytes) -> None:
         """Store a small object that the caller made and hashed, such as a manifest.
 
+        Replaces what lies at its key, which may be an upload in place of other bytes.
         Durable on return.
         """
 

@@ -45,7 +45,6 @@ from storage.settings import S3Settings
 __all__ = ["S3ObjectStore", "S3Settings"]
 
 DELETE_BATCH = 1000
-PRECONDITION_FAILED = 412
 
 
 class S3ObjectStore:
@@ -88,15 +87,10 @@ class S3ObjectStore:
 
     def put(self, digest: Digest, data: bytes) -> None:
         """See ``ObjectStore.put``."""
-        conditions = {"IfNoneMatch": "*"} if self.settings.conditional_writes else {}
         with s3_errors():
-            try:
-                self.client.put_object(
-                    **self._at(object_key(digest)), Body=data, **conditions, **self._sha256(digest)
-                )
-            except ClientError as error:
-                if status_of(error) != PRECONDITION_FAILED:
-                    raise
+            self.client.put_object(
+                **self._at(object_key(digest)), Body=data, **self._sha256(digest)
+            )
 
     def delete(self, digests: Iterable[Digest]) -> None:
         """See ``ObjectStore.delete``."""

@@ -150,11 +150,14 @@ def publish(
     """
     data = manifest.to_bytes()
     digest = manifest_digest(data)
-    parts.store.put(digest, data)
     with transaction(parts.engine) as session:
+        # Held until the object's row is there: an upload in place of this digest would
+        # otherwise be dropped, or completed, over the manifest.
+        queries.lock_digest(session, digest)
         push = queries.find_push(session, push_id, lock=True)
         if push is None or push.state != "verifying":
             return
+        parts.store.put(digest, data)
         queries.add_chunks(session, _chunk_rows(manifest, plan, set(verified)))
         model = catalog.lock_model(session, push.model_name, create=True)
         assert model is not None

@@ -1,11 +1,15 @@
 """The same over S3: bytes go straight to the store, in place where nobody else is."""
 
+import uuid
 from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
+from ai_model_format.digest import digest_of
+from registry_api.parts import open_parts
+from registry_api.push import verify
 from registry_api.settings import Settings
 from storage.keys import object_key
 from storage.parts import DEFAULT_PART_SIZE
@@ -43,6 +47,7 @@ def service(settings: Settings, bucket: S3Settings) -> Iterator[Service]:
         "s3_access_key_id": bucket.access_key_id,
         "s3_secret_access_key": SecretStr(bucket.secret_access_key or ""),
         "s3_addressing_style": bucket.addressing_style,
+        "verify_inline_bytes": 2 * DEFAULT_PART_SIZE,
     }
     with serving(settings.model_copy(update=on_s3)) as running:
         yield running
@@ -51,6 +56,10 @@ def service(settings: Settings, bucket: S3Settings) -> Iterator[Service]:
 @pytest.fixture
 def store(bucket: S3Settings) -> S3ObjectStore:
     return S3ObjectStore(bucket)
+
+
+def _read(store: S3ObjectStore, digest: str) -> bytes:
+    return b"".join(store.read(digest, 0, store.stat(digest).size))
 
 
 def upload_of(data: bytes) -> dict:
@@ -93,6 +102,31 @@ def test_bad_bytes_do_not_stay_at_the_objects_key(api: httpx.Client, store: S3Ob
     assert [found.digest for found in store.list()] == []
     assert push_manifest(api, "net", "v1", {"m": data})[1].json()["created"]
     assert [found.size for found in store.list() if found.digest == sha256(data)] == [len(data)]
+
+
+def test_an_upload_at_a_manifests_key_cannot_spoil_it(
+    api: httpx.Client, service: Service, store: S3ObjectStore
+) -> None:
+    """The digest of a manifest to come can be known, and claimed for other bytes."""
+    manifest = make_manifest({"m": WEIGHTS})
+    claimed = digest_of(manifest.to_bytes())
+    files = {name: name.encode() * DEFAULT_PART_SIZE for name in "abc"}
+    attack = begin_manifest(api, "attack", "v1", files).json()
+    contents = [{"path": path, "first_chunk": 0, "last_chunk": 1} for path in files]
+    bad = b"".join(files.values())
+    upload = {"digest": claimed, "size": len(bad), "contents": contents}
+    send(api, attack, [upload], {claimed: bad})
+    assert api.post(f"/v1/pushes/{attack['push_id']}/finish").json()["state"] == "verifying"
+    assert store.stat(claimed).size == len(bad)
+
+    assert push_manifest(api, "net", "v1", {"m": WEIGHTS})[1].json()["created"]
+    assert api.get("/v1/models/net/versions/v1/manifest").status_code == 200
+    assert _read(store, claimed) == manifest.to_bytes()
+    parts = open_parts(service.settings)
+    verify.run(parts, uuid.UUID(attack["push_id"]))
+    parts.close()
+    assert api.get(f"/v1/pushes/{attack['push_id']}").json()["state"] == "failed"
+    assert _read(store, claimed) == manifest.to_bytes()
 
 
 def test_an_upload_that_lost_its_place_is_begun_again(api: httpx.Client) -> None:
