@@ -69,7 +69,8 @@ def bootstrap(options: GatewayOptions) -> Json:
 def _config_source(registry: str) -> Json:
     return {
         "resource_api_version": "V3",
-        "initial_fetch_timeout": "5s",
+        # It listens only once it has been told: a gateway that knows no model would answer 404.
+        "initial_fetch_timeout": "0s",
         "api_config_source": {
             "api_type": "REST",
             "transport_api_version": "V3",

@@ -23,6 +23,7 @@ import httpx
 
 from ai_model.errors import AiModelError, NetworkError, NotSupported
 from ai_model.gateway.bootstrap import GatewayOptions, bootstrap
+from ai_model.gateway.drain import DRAIN_S, drain
 from ai_model.gateway.figures import Totals
 from ai_model.routing.api import TrafficApi
 from ai_model_format.wire import FiguresRequest
@@ -31,6 +32,8 @@ FIGURES_EVERY_S = 1.0
 RESTART_AFTER_S = 0.5
 STOP_S = 30.0
 """How long Envoy may take to end its running requests."""
+END_S = 5.0
+"""How long it may take to end itself after that."""
 
 logger = logging.getLogger("ai_model.gateway")
 
@@ -76,7 +79,12 @@ class Gateway:
         self._stopped = threading.Event()
 
     def run(self, on_ready: Callable[[str], None]) -> None:
-        """Run until ``stop``. ``on_ready`` is told the base URL once requests are answered."""
+        """Run until ``stop``. ``on_ready`` is told the base URL once requests are answered.
+
+        Raises:
+            NotAllowed: the registry does not know the token.
+        """
+        self._greet()
         with tempfile.TemporaryDirectory(prefix="ai-model-gateway-") as directory:
             config = Path(directory) / "bootstrap.json"
             config.touch(mode=0o600)  # it holds the token
@@ -92,6 +100,19 @@ class Gateway:
         """Let ``run`` end. Safe to call from a signal handler."""
         self._stopped.set()
 
+    def _greet(self) -> None:
+        """Ask the registry for something: Envoy itself would only wait where it is refused.
+
+        Raises:
+            NotAllowed: the token is missing or wrong.
+        """
+        for traffic in self._traffic:
+            try:
+                traffic.gateways()
+                return
+            except NetworkError as error:
+                logger.warning("the registry is away, requests wait for it: %s", error)
+
     @contextmanager
     def _running(self, config: Path) -> Iterator[subprocess.Popen[bytes]]:
         admin = config.with_name("admin")
@@ -102,16 +123,18 @@ class Gateway:
             *("--admin-address-path", str(admin)),
             "--use-dynamic-base-id",
             *("--log-level", "warning"),
-            *("--drain-time-s", "5"),
+            *("--drain-time-s", str(DRAIN_S)),
+            *("--drain-strategy", "immediate"),
             *self._envoy_options,
         ]
         process = subprocess.Popen(command, preexec_fn=_die_with_parent)  # noqa: PLW1509
         try:
             yield process
         finally:
+            drain(process, admin, timeout_s=STOP_S)
             process.terminate()
             try:
-                process.wait(STOP_S)
+                process.wait(END_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
