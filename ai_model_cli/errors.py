@@ -2,6 +2,7 @@
 
 import errno
 import json
+import sys
 import traceback
 from typing import Any
 
@@ -43,6 +44,8 @@ def problem_of(error: BaseException) -> dict[str, Any]:
             problem = _problem("usage", "Wrong usage", _usage_sentence(error), USAGE)
         case click.ClickException():
             problem = _problem("usage", "Wrong usage", error.format_message(), USAGE)
+        case ValueError() if refused := _refused(error):
+            problem = _problem("usage", "Wrong usage", refused, USAGE)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             problem = _problem("disk_full", "No room", f"No room left: {error}.", FULL)
         case OSError():
@@ -66,6 +69,19 @@ def _problem(code: str, title: str, detail: str, exit_code: int) -> dict[str, An
 def _notes(error: BaseException) -> list[str]:
     """Return what was noted on an interruption, such as that the same command goes on."""
     return getattr(error.__cause__ or error, "__notes__", [])
+
+
+def _refused(error: ValueError) -> str:
+    """Return what no request can carry, where that is the error; else nothing.
+
+    Requests are made of what was typed; answers that cannot be read are errors of their own.
+    """
+    pydantic = sys.modules.get("pydantic")  # whoever did not load it has no such error
+    if pydantic is None or not isinstance(error, pydantic.ValidationError):
+        return ""
+    first = error.errors()[0]
+    where = first["loc"][0] if first["loc"] else "what was typed"
+    return f"{str(where).replace('_', ' ').capitalize()} cannot be sent: {first['msg']}."
 
 
 def _usage_sentence(error: click.UsageError) -> str:

@@ -44,6 +44,10 @@ class TrafficApi:
 
     # Routes
 
+    def version_name(self, model_id: str, ref: str) -> str:
+        """Return the name of the version that an alias or a digest means now."""
+        return self._api.version(model_id, ref).version
+
     def route(self, model_id: str) -> wire.RouteInfo:
         """Return the share of each version; revision 0 where there is no route yet."""
         return read_answer(wire.RouteInfo, self._send("GET", f"{_model(model_id)}/route"))
@@ -62,16 +66,16 @@ class TrafficApi:
         return read_answer(wire.RouteInfo, response)
 
     def roll_back(
-        self, model_id: str, request: wire.RollbackRequest, *, expected: int | None = None
+        self, model_id: str, request: wire.RollbackRequest, *, expected: int
     ) -> wire.RouteInfo:
-        """Go back to the split before."""
-        headers = {} if expected is None else {"if-match": f'"{expected}"'}
+        """Go back to the split before, unless the route is no longer at revision ``expected``.
+
+        Without that, a request that is sent again because its answer was lost would go back
+        and forth.
+        """
         path = f"{_model(model_id)}/route/rollback"
-        # Sent twice, it would go back and forth.
-        return read_answer(
-            wire.RouteInfo,
-            self._send("POST", path, body=request, headers=headers, repeatable=False),
-        )
+        headers = {"if-match": f'"{expected}"'}
+        return read_answer(wire.RouteInfo, self._send("POST", path, body=request, headers=headers))
 
     def route_history(self, model_id: str, *, limit: int = 100) -> list[wire.RouteInfo]:
         """Return the newest revisions of a route, newest first."""

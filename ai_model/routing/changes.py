@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ai_model.errors import UsageError
+from ai_model.errors import NotFound, UsageError
 from ai_model.routing.api import TrafficApi
 from ai_model_format import wire
 from ai_model_format.traffic import WHOLE, InvalidSplit, move
@@ -45,13 +45,18 @@ def change_route(
 ) -> RouteChange:
     """Give versions these shares in basis points; the others keep their proportions.
 
+    Versions may be named by an alias or a digest, too.
+
     Raises:
-        UsageError: the shares exceed 100%, or leave a rest that nobody can take.
+        UsageError: the shares exceed 100%, leave a rest that nobody can take, or name a
+            version twice.
+        NotFound: there is no such version.
         ResourceConflict: the service refuses, or somebody changed the route meanwhile.
     """
     before = traffic.route(model_id)
+    named = _by_name(traffic, before, changes)
     try:
-        split = move(split_of(before), changes)
+        split = move(split_of(before), named)
     except InvalidSplit as error:
         raise UsageError(f"{str(error)[0].upper()}{str(error)[1:]}.") from error
     request = _request(split, before.shadow, reason=reason, force=force)
@@ -66,6 +71,7 @@ def shadow_route(
     share: int,
     *,
     reason: str | None = None,
+    force: bool = False,
     dry_run: bool = False,
 ) -> RouteChange:
     """Send a copy of a share of the requests to a version; 0 ends it.
@@ -82,7 +88,7 @@ def shadow_route(
             " --version VERSION",
         )
     shadow = wire.ShareRequest(version=version, basis_points=share) if share else None
-    request = _request(split_of(before), shadow, reason=reason)
+    request = _request(split_of(before), shadow, reason=reason, force=force)
     after = traffic.set_route(model_id, request, expected=before.revision, dry_run=dry_run)
     return RouteChange(before, after, done=not dry_run)
 
@@ -115,6 +121,35 @@ def roll_back(
     request = wire.RollbackRequest(to_revision=to_revision, reason=reason, force=force)
     after = traffic.roll_back(model_id, request, expected=before.revision)
     return RouteChange(before, after, done=True)
+
+
+def _by_name(
+    traffic: TrafficApi, route: wire.RouteInfo, changes: Mapping[str, int]
+) -> dict[str, int]:
+    """Return changes by the names of the versions that are meant.
+
+    Raises:
+        NotFound: a version that is to get nothing does not exist.
+        UsageError: two words mean one version.
+    """
+    named: dict[str, int] = {}
+    for ref, share in changes.items():
+        version = _name_of(traffic, route, ref, share)
+        if version in named:
+            raise UsageError(f"Version {version} is named twice.")
+        named[version] = share
+    return named
+
+
+def _name_of(traffic: TrafficApi, route: wire.RouteInfo, ref: str, share: int) -> str:
+    if ref in split_of(route):
+        return ref
+    try:
+        return traffic.version_name(route.model_id, ref)
+    except NotFound:
+        if share == 0:
+            raise
+        return ref  # the service says it better: it knows also what is still being pushed
 
 
 def _request(

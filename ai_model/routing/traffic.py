@@ -49,7 +49,13 @@ class Traffic(TrafficApi):
         return changes.promote(self, model_id, version, reason=reason, force=force)
 
     def shadow(
-        self, model_id: str, version: str, share: str, *, reason: str | None = None
+        self,
+        model_id: str,
+        version: str,
+        share: str,
+        *,
+        reason: str | None = None,
+        force: bool = False,
     ) -> RouteChange:
         """Send a copy of a share of the requests to a version; ``"0"`` ends it.
 
@@ -57,7 +63,9 @@ class Traffic(TrafficApi):
             UsageError: the model has no route whose requests could be copied.
             ResourceConflict: as for ``move``.
         """
-        return changes.shadow_route(self, model_id, version, _share(share), reason=reason)
+        return changes.shadow_route(
+            self, model_id, version, _share(share), reason=reason, force=force
+        )
 
     def go_back(
         self,

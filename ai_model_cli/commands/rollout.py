@@ -16,30 +16,49 @@ if TYPE_CHECKING:
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d+)?)\s*(s|m|h|d)?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+LONGEST_S = 30 * 86_400
+MOST_STEPS = 100
 
 
 def parse_duration(text: str) -> float:
     """Read a duration such as ``90``, ``90s``, ``10m`` or ``1h`` in seconds.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: it is none, or out of range.
     """
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 30s, 10m or 1h")
-    return float(found[1]) * _SECONDS[found[2] or "s"]
+    seconds = float(found[1]) * _SECONDS[found[2] or "s"]
+    if not 0 < seconds <= LONGEST_S:
+        raise click.BadParameter(f"{text!r} is not more than 0 and at most 30 days")
+    return seconds
 
 
 def parse_steps(text: str) -> list[int]:
     """Read steps such as ``5%,25%,50%,100%`` in basis points.
 
     Raises:
-        BadParameter: one cannot be read.
+        BadParameter: one cannot be read, or is nothing.
+    """
+    steps = [parse_rate(part) for part in text.split(",")]
+    if 0 in steps:
+        raise click.BadParameter("a step is more than 0%")
+    if len(steps) > MOST_STEPS:
+        raise click.BadParameter(f"at most {MOST_STEPS} steps")
+    return steps
+
+
+def parse_rate(text: str) -> int:
+    """Read one percentage in basis points.
+
+    Raises:
+        BadParameter: it is none.
     """
     from ai_model_format.traffic import InvalidShare, parse_share
 
     try:
-        return [parse_share(part) for part in text.split(",")]
+        return parse_share(text)
     except InvalidShare as error:
         raise click.BadParameter(str(error)) from error
 
@@ -106,7 +125,7 @@ def start(  # noqa: PLR0913, PLR0917 - as many as there are options
         version=version,
         steps=parse_steps(steps),
         interval_s=parse_duration(interval),
-        max_error_rate=parse_steps(max_error_rate)[0] / WHOLE,
+        max_error_rate=parse_rate(max_error_rate) / WHOLE,
         max_p99_ms=max_p99_ms,
         min_requests=min_requests,
         reason=reason,

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from ai_model_cli import options
-from ai_model_cli.invocation import Invocation
+from ai_model_cli.invocation import Invocation, note
 from ai_model_cli.text import count, table, when
 
 if TYPE_CHECKING:
+    from ai_model.routing.api import TrafficApi
     from ai_model.routing.changes import RouteChange
+    from ai_model.routing.effect import Effect
     from ai_model_format.wire import RouteInfo
 
 EFFECT_S = 5.0
@@ -71,9 +74,12 @@ def command(
       ai-model route rollback --model-id resnet50
     """
     if ctx.invoked_subcommand is not None:
+        _refuse_options(ctx)
         return
     if not model_id or not versions or (not traffic and shadow is None):
         raise click.UsageError("give --model-id, --version and --traffic (or --shadow)")
+    if traffic and shadow is not None:
+        raise click.UsageError("--traffic and --shadow are two changes: make one after the other")
     from ai_model.routing import changes  # lazy: --help needs none of it
     from ai_model.routing.api import TrafficApi
 
@@ -84,7 +90,7 @@ def command(
         if shadow is not None:
             share = _shares([shadow], versions)[versions[0]]
             change = changes.shadow_route(
-                api, model_id, versions[0], share, reason=reason, dry_run=dry_run
+                api, model_id, versions[0], share, reason=reason, force=force, dry_run=dry_run
             )
         else:
             shares = _shares(traffic, versions)
@@ -239,6 +245,20 @@ def export(invocation: Invocation, model_id: str, target: str, user_header: str)
     )
 
 
+def _refuse_options(ctx: click.Context) -> None:
+    """Let no option stand before a subcommand: it would not hold there.
+
+    Raises:
+        UsageError: one does.
+    """
+    for param in ctx.command.params:
+        given = param.expose_value and ctx.get_parameter_source(param.name or "")
+        if given is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{param.opts[0]} belongs behind {ctx.invoked_subcommand}, not before it"
+            )
+
+
 def _shares(traffic: Sequence[str], versions: Sequence[str]) -> dict[str, int]:
     """Pair shares with versions.
 
@@ -257,11 +277,19 @@ def _shares(traffic: Sequence[str], versions: Sequence[str]) -> dict[str, int]:
         raise click.UsageError(str(error)) from error
 
 
-def _answer(invocation: Invocation, api: object, change: RouteChange) -> None:
-    from ai_model.routing.api import TrafficApi
+def _effect(api: TrafficApi, route: RouteInfo) -> Effect | None:
+    """Wait until gateways follow; a change that is done stays done where they cannot be seen."""
+    from ai_model.errors import AiModelError  # lazy: --help needs none of it
     from ai_model.routing.effect import wait_for_effect
 
-    assert isinstance(api, TrafficApi)
+    try:
+        return wait_for_effect(api, route, timeout_s=EFFECT_S)
+    except AiModelError as error:
+        note(f"Revision {route.revision} is set; whether gateways follow is not known: {error}")
+        return None
+
+
+def _answer(invocation: Invocation, api: TrafficApi, change: RouteChange) -> None:
     document = change.to_json()
     lines = [f"before  {_split(change.before)}", f"after   {_split(change.after)}"]
     lines += [
@@ -270,15 +298,14 @@ def _answer(invocation: Invocation, api: object, change: RouteChange) -> None:
     ]
     if shadow := change.after.shadow:
         lines.append(f"        a copy of {_percent(shadow.basis_points)} goes to {shadow.version}")
-    if change.done:
-        effect = wait_for_effect(api, change.after, timeout_s=EFFECT_S)
+    if not change.done:
+        lines.append("Nothing was changed.")
+    elif effect := _effect(api, change.after):
         document["effect"] = effect.to_json()
         lines.append(
             f"Revision {change.after.revision} holds at {effect.applied} of"
             f" {count(effect.gateways, 'gateway')}."
         )
-    else:
-        lines.append("Nothing was changed.")
     invocation.answer(document, lines)
 
 

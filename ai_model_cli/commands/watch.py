@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -77,7 +78,7 @@ def command(  # noqa: PLR0913, PLR0917 - as many as there are options
         directory=directory.resolve(),
         layers=layers,
         on_load=on_load,
-        ready=ready,
+        ready=checked_url(ready) if ready else None,
         address=resolve_address(address) if address else None,
         ttl_s=ttl_s,
         drain_s=drain_s,
@@ -87,6 +88,20 @@ def command(  # noqa: PLR0913, PLR0917 - as many as there are options
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: watcher.stop())
         watcher.run()
+
+
+def checked_url(text: str) -> str:
+    """Return a URL that can be asked.
+
+    Raises:
+        BadParameter: it is none of http or https; the server would never seem ready.
+    """
+    url = urlsplit(text)
+    if url.scheme not in {"http", "https"} or not url.netloc:
+        raise click.BadParameter(
+            f"{text!r} is not a URL such as http://127.0.0.1:8000/ready", param_hint="--ready"
+        )
+    return text
 
 
 def resolve_address(text: str) -> str:
