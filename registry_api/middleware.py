@@ -7,16 +7,27 @@ import logging
 import re
 import uuid
 import zlib
+from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from registry_api.errors import InvalidRequest, PayloadTooLarge, RegistryError
-from registry_api.problems import problem_response
+from registry_api.access import Caller
+from registry_api.errors import (
+    Forbidden,
+    InvalidRequest,
+    PayloadTooLarge,
+    RegistryError,
+    Unauthenticated,
+)
+from registry_api.problems import known_error, problem_response
+from registry_api.requests import caller_with
 
 REQUEST_ID_HEADER = "X-Request-Id"
 MAX_ANONYMOUS_BODY = 64 * 1024
-"""Nobody is made to hold more than this for a caller who shows no token."""
+"""Nobody is made to hold more than this for a caller who shows no valid token."""
+MAX_READER_BODY = 1024 * 1024
+"""What a reader may send: gateways tell their extensions whenever they ask."""
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _STREAMED = re.compile(r"/v1/uploads/[^/]+/parts/[^/]+", re.ASCII)
@@ -56,8 +67,18 @@ class RequestId:
             await problem_response(surprise.problem(request_id))(scope, receive, send_with_id)
 
 
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """How many bytes a body may have unpacked, and what is said of a larger one."""
+
+    size: int
+    refusal: RegistryError
+
+
 class BoundedBody:
     """Read a body up to a limit before anything looks at it, and unpack gzip within the same limit.
+
+    How large it may be depends on who sends it, so whoever wants to send much is looked up first.
 
     Parts of uploads pass through: they are streamed and bounded by their size.
     """
@@ -76,9 +97,12 @@ class BoundedBody:
             await self.app(scope, receive, send)  # no body, as of most requests
             return
         try:
-            body = await self._read(headers, receive)
-        except RegistryError as error:
-            answer = problem_response(error.problem(scope.get("request_id", "")))
+            body = await self._read(headers, await self._limit(scope, headers), receive)
+        except Exception as error:
+            known = known_error(error)
+            if known is None:
+                raise
+            answer = problem_response(known.problem(scope.get("request_id", "")), known.headers)
             answer.headers["Connection"] = "close"  # the rest of the body is not read
             await answer(scope, receive, send)
             return
@@ -98,9 +122,27 @@ class BoundedBody:
 
         await self.app(scope, replay, send)
 
-    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
+    async def _limit(self, scope: Scope, headers: Headers) -> _Limit:
+        """Return the limit; small plain bodies, as of most requests, are for everybody."""
+        anonymous = _limit_of(MAX_ANONYMOUS_BODY)
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or _is_small(headers):
+            return anonymous
+        try:
+            caller = await caller_with(scope["app"], secret.strip())
+        except Unauthenticated as error:
+            return _Limit(anonymous.size, error)
+        return self._limit_for(caller)
+
+    def _limit_for(self, caller: Caller) -> _Limit:
+        try:
+            caller.require("writer")
+        except Forbidden as error:
+            return _Limit(MAX_READER_BODY, error)
+        return _limit_of(self.max_body_bytes)
+
+    async def _read(self, headers: Headers, limit: _Limit, receive: Receive) -> bytes | None:
         """Return the whole body, ``None`` when the client has gone."""
-        limit = self.max_body_bytes if "authorization" in headers else MAX_ANONYMOUS_BODY
         unpack = _decoder(headers.get("content-encoding", "identity"))
         pieces: list[bytes] = []
         total = 0
@@ -109,15 +151,26 @@ class BoundedBody:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return None
-            piece = unpack.decompress(message.get("body", b""), limit - total + 1)
+            piece = unpack.decompress(message.get("body", b""), limit.size - total + 1)
             more = message.get("more_body", False)
             total += len(piece)
             pieces.append(piece)
-            if total > limit:
-                raise PayloadTooLarge(f"the body is larger than {limit} bytes")
+            if total > limit.size:
+                raise limit.refusal
         if not unpack.eof and total + unpack.taken:
             raise InvalidRequest("the gzip body ends too early")
         return b"".join(pieces)
+
+
+def _limit_of(size: int) -> _Limit:
+    return _Limit(size, PayloadTooLarge(f"the body is larger than {size} bytes"))
+
+
+def _is_small(headers: Headers) -> bool:
+    """Say whether a body cannot be larger than anybody's may be."""
+    length = headers.get("content-length", "")
+    packed = "content-encoding" in headers
+    return not packed and length.isdecimal() and int(length[:20]) <= MAX_ANONYMOUS_BODY
 
 
 class _Plain:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, FastAPI, Header, Request
 from fastapi.exceptions import HTTPException
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -26,6 +26,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
 from ai_model_format.digest import Digest
+from ai_model_format.formats import strict_json
 from ai_model_format.names import RESERVED_NAMES
 from ai_model_format.wire import ModelId
 from registry_api.access import ANONYMOUS, Caller, find_token, hash_of
@@ -33,6 +34,10 @@ from registry_api.db.session import Driver, driver_reading, reading, transaction
 from registry_api.errors import Unauthenticated
 from registry_api.get.edge import Edge, choose_edge, client_address
 from registry_api.parts import Parts
+
+MAX_MARKS = strict_json.MAX_MARKS + 1_000_000
+"""Of brackets and commas in a body: as many as a manifest may have, and metadata besides. Each
+may cost an object in memory."""
 
 
 class ModelIdConvertor(Convertor[str]):
@@ -81,6 +86,8 @@ class StrictRoute(APIRoute):
 
 
 def _parse_json(body: bytes) -> Any:
+    if sum(body.count(mark) for mark in (b"[", b"{", b",")) > MAX_MARKS:
+        raise HTTPException(413, f"the body has more than {MAX_MARKS} brackets and commas")
     try:
         return json.loads(body, parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -201,24 +208,34 @@ async def get_caller(
 ) -> Caller:
     """Return who sends the request.
 
-    From what was learned a few seconds ago, else in a transaction of its own: a handler that
-    waits or reads for long must not keep a connection to Postgres meanwhile.
-
     Raises:
         Unauthenticated: no token where one is needed, or one that is not valid.
     """
     if credentials is not None:
-        secret_hash = hash_of(credentials.credentials)
-        known = parts.tokens.get(secret_hash)
-        if known is not None:
-            return known
-        # Not a turn like a session's: the session may have come first, and twenty requests that
-        # hold one turn and wait for another would wait for ever.
-        async with request.app.state.authentications:
-            return await run_in_threadpool(_authenticate, parts, secret_hash)
+        return await caller_with(request.app, credentials.credentials)
     if parts.settings.anonymous_read:
         return ANONYMOUS
     raise Unauthenticated("send a token: Authorization: Bearer <token>")
+
+
+async def caller_with(app: FastAPI, secret: str) -> Caller:
+    """Return the caller whose token has this secret.
+
+    From what was learned a few seconds ago, else in a transaction of its own: a handler that
+    waits or reads for long must not keep a connection to Postgres meanwhile.
+
+    Raises:
+        Unauthenticated: there is none, or it is not valid any more.
+    """
+    parts: Parts = app.state.parts
+    secret_hash = hash_of(secret)
+    known = parts.tokens.get(secret_hash)
+    if known is not None:
+        return known
+    # Not a turn like a session's: the session may have come first, and twenty requests that
+    # hold one turn and wait for another would wait for ever.
+    async with app.state.authentications:
+        return await run_in_threadpool(_authenticate, parts, secret_hash)
 
 
 def _authenticate(parts: Parts, secret_hash: Digest) -> Caller:

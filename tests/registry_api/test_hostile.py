@@ -185,12 +185,45 @@ def test_large_bodies_are_refused_before_they_are_held(api: httpx.Client, servic
     check_problem(answer, 413, "payload_too_large")
     answer = service.anybody().post("/v1/models/net/pushes", content=b" " * 70_000)
     check_problem(answer, 413, "payload_too_large")
+    many = b"[" + b"[]," * (3 * MIB) + b"1]"
+    answer = api.post("/v1/models/net/pushes", content=many, headers=JSON)
+    assert "brackets" in check_problem(answer, 413, "payload_too_large")["detail"]
     for broken in (b"not gzip", gzip.compress(b"{}")[:-3], gzip.compress(b"{}") + b"more"):
         answer = api.post("/v1/models/net/pushes", content=broken, headers=packed)
         check_problem(answer, 422, "invalid_request")
     odd = {**JSON, "Content-Encoding": "br"}
     answer = api.post("/v1/models/net/pushes", content=b"{}", headers=odd)
     check_problem(answer, 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("role", "size", "status", "code"),
+    [
+        ("nobody", 65 * 1024, 401, "unauthenticated"),
+        ("nobody", 60 * 1024, 422, "invalid_request"),
+        ("reader", 2 * MIB, 403, "forbidden"),
+        ("reader", MIB // 2, 422, "invalid_request"),
+        ("writer", 2 * MIB, 422, "invalid_request"),
+        ("writer", 13 * MIB, 413, "payload_too_large"),
+    ],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_how_much_a_caller_may_send(
+    service: Service, role: str, size: int, status: int, code: str, packed: bool
+) -> None:
+    """No body that is no JSON gets as far as the question who may push, if it is read at all."""
+    nobody = service.anybody(Authorization="Bearer aim_unknown")
+    client = nobody if role == "nobody" else service.client(role)
+    content = b"[" + b" " * size
+    headers = {**JSON, "Content-Encoding": "gzip"} if packed else JSON
+    answer = client.post(
+        "/v1/models/net/pushes",
+        content=gzip.compress(content, 1) if packed else content,
+        headers=headers,
+    )
+    check_problem(answer, status, code)
+    if status == 401:
+        assert answer.headers["www-authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize(
