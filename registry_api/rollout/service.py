@@ -28,11 +28,14 @@ from registry_api.rollout.errors import (
 )
 from registry_api.rollout.judge import Counted, counted_from_json, total
 from registry_api.rollout.tables import UNDER_WAY, RolloutRow
-from registry_api.routing import clock, gateways, queries, routes
+from registry_api.routing import clock, gateways, queries, routes, safety
 
 
 def start(session: Session, caller: Caller, model_id: str, wanted: RolloutRequest) -> RolloutInfo:
     """Take the first step at once; the registry takes the others.
+
+    Servers that follow the route load the version because of this step. Until one
+    has, its share goes to the other versions, and the rollout waits.
 
     Raises:
         ModelNotFound: there is no such model.
@@ -41,7 +44,9 @@ def start(session: Session, caller: Caller, model_id: str, wanted: RolloutReques
         NothingToRollOutFrom: no other version has traffic.
         InvalidSteps: they do not rise from the share the version has.
         RolloutUnderWay: the model has one already.
-        VersionNotLoaded: no live server has the version loaded.
+        VersionIsYanked: it is.
+        JumpTooLarge: the first step gives it more than 50% at once.
+        VersionNotLoaded: nobody could answer after the first step.
     """
     model = queries.model_row(session, model_id, lock=True)
     version = queries.ready_version(session, model_id, wanted.version)
@@ -50,7 +55,12 @@ def start(session: Session, caller: Caller, model_id: str, wanted: RolloutReques
     current = queries.newest_route(session, model.id)
     if current is None:
         raise NothingToRollOutFrom(model_id)
-    _check_steps(wanted.steps, routes.split_at(current).get(version.name, 0))
+    before = routes.split_at(current)
+    _check_steps(wanted.steps, before.get(version.name, 0))
+    after = move(before, {version.name: wanted.steps[0]})
+    safety.check_yanked([version])
+    safety.check_jump(before, after)
+    safety.check_answered(session, model, after)
     row = RolloutRow(
         model_id=model.id,
         version_id=version.id,
@@ -69,7 +79,7 @@ def start(session: Session, caller: Caller, model_id: str, wanted: RolloutReques
         started_by=caller.name,
     )
     session.add(row)
-    take_step(session, caller, row, 0, force=False, why=wanted.reason)
+    take_step(session, caller, row, 0, why=wanted.reason)
     note(session, caller, row, "started", wanted.reason)
     return info(session, row)
 
@@ -90,6 +100,8 @@ def act(session: Session, caller: Caller, model_id: str, wanted: RolloutAction) 
     Raises:
         RolloutNotFound: the model never had one.
         RolloutNotUnderWay: it has ended.
+        VersionIsYanked: and is to be promoted.
+        VersionNotLoaded: by any live server, and is to be promoted.
     """
     row = _newest(session, model_id, lock=True)
     if row.state not in UNDER_WAY:
@@ -105,8 +117,7 @@ def act(session: Session, caller: Caller, model_id: str, wanted: RolloutAction) 
         case "abort":
             go_back(session, caller, row, "aborted", wanted.reason or "aborted")
         case "promote":
-            take_step(session, caller, row, len(row.steps) - 1, share=WHOLE, why=wanted.reason)
-            end(session, caller, row, "succeeded", wanted.reason or "promoted")
+            _promote(session, caller, row, wanted.reason)
     session.flush()
     return info(session, row)
 
@@ -118,7 +129,6 @@ def take_step(
     step: int,
     *,
     share: int | None = None,
-    force: bool = True,
     why: str | None = None,
 ) -> None:
     """Give the version the share of a step (or ``share``) and begin to watch it."""
@@ -133,13 +143,22 @@ def take_step(
         if shadow
         else None,
         reason=f"rollout of {version.name}: {format_share(share)}" + (f", {why}" if why else ""),
-        force=force,
+        force=True,
     )
     route = routes.change(
         session, caller, model.name, request, expected=row.route_revision, kind="rollout"
     )
     row.step, row.route_revision = step, route.revision
     begin_step(session, row)
+
+
+def _promote(session: Session, caller: Caller, row: RolloutRow, why: str | None) -> None:
+    """Give the version everything at once, whatever the steps said, and end."""
+    model, version = _model_and_version(session, row)
+    safety.check_yanked([version])
+    safety.check_loaded(session, model, [version.name])
+    take_step(session, caller, row, len(row.steps) - 1, share=WHOLE, why=why)
+    end(session, caller, row, "succeeded", why or "promoted")
 
 
 def begin_step(session: Session, row: RolloutRow) -> None:
@@ -174,6 +193,7 @@ def note(session: Session, caller: Caller, row: RolloutRow, verb: str, why: str 
     row.why = why
     session.flush()
     model, version = _model_and_version(session, row)
+    split = routes.split_at(queries.newest_route(session, model.id))
     record(
         session,
         caller,
@@ -182,7 +202,7 @@ def note(session: Session, caller: Caller, row: RolloutRow, verb: str, why: str 
         model_id=model.name,
         after={
             "state": row.state,
-            "basis_points": row.steps[row.step],
+            "basis_points": split.get(version.name, 0),
             "reason": why,
             "figures": row.figures,
         },
@@ -248,7 +268,8 @@ def _under_way(session: Session, model_pk: int) -> RolloutRow | None:
 
 
 def _newest(session: Session, model_id: str, *, lock: bool = False) -> RolloutRow:
-    model = queries.model_row(session, model_id)
+    # The model first, as everybody who moves its route does.
+    model = queries.model_row(session, model_id, lock=lock)
     query = select(RolloutRow).where(RolloutRow.model_id == model.id)
     query = query.order_by(RolloutRow.started_at.desc()).limit(1)
     row = session.scalar(query.with_for_update() if lock else query)

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
-from ai_model_format.traffic import LARGEST_JUMP, InvalidSplit, check_split, largest_gain
+from ai_model_format.traffic import (
+    LARGEST_JUMP,
+    InvalidSplit,
+    check_split,
+    largest_gain,
+    stable_version,
+)
 from registry_api.db.tables import ModelRow, VersionRow
 from registry_api.routing import queries
 from registry_api.routing.errors import (
@@ -60,10 +66,20 @@ def check_safe(
     gaining = [row for row in versions if after[row.name] > before.get(row.name, 0)]
     check_yanked(gaining)
     check_loaded(session, model, [row.name for row in gaining])
-    if before:
-        version, gain = largest_gain(before, after)
-        if gain > LARGEST_JUMP:
-            raise JumpTooLarge(version, before.get(version, 0), after[version])
+    check_jump(before, after)
+
+
+def check_jump(before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    """Refuse a change that puts too much on a version at once.
+
+    Raises:
+        JumpTooLarge: one gains more than half of all traffic; not in a model's first route.
+    """
+    if not before:
+        return
+    version, gain = largest_gain(before, after)
+    if gain > LARGEST_JUMP:
+        raise JumpTooLarge(version, before.get(version, 0), after[version])
 
 
 def check_yanked(versions: Sequence[VersionRow]) -> None:
@@ -75,6 +91,16 @@ def check_yanked(versions: Sequence[VersionRow]) -> None:
     for version in versions:
         if version.yanked_at is not None:
             raise VersionIsYanked(version.name, version.yank_reason)
+
+
+def check_answered(session: Session, model: ModelRow, split: Mapping[str, int]) -> None:
+    """Insist that somebody answers: the share of a version without servers goes to another.
+
+    Raises:
+        VersionNotLoaded: no live server has any version of the split loaded.
+    """
+    if not split.keys() & queries.live_counts(session, model.id).keys():
+        raise VersionNotLoaded(model.name, stable_version(split))
 
 
 def check_loaded(session: Session, model: ModelRow, versions: Sequence[str]) -> None:

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from sqlalchemy import Engine
-from sqlalchemy.orm import Session
 
 from registry_api.db.session import transaction
 from registry_api.rollout.tick import tick as tick_rollouts
@@ -20,11 +19,11 @@ TICK_S = 0.5
 
 logger = logging.getLogger("registry_api.routing")
 
-Task = Callable[[Session], object]
+Task = Callable[[Engine], object]
 
 
 class Worker:
-    """A thread that runs tasks every half second, each in a transaction of its own."""
+    """A thread that runs tasks every half second."""
 
     def __init__(self, engine: Engine, tasks: tuple[Task, ...]) -> None:
         self._engine = engine
@@ -42,24 +41,33 @@ class Worker:
         self._thread.join()
 
     def _run(self) -> None:
-        self._attempt(clock.came_back)
+        self._attempt(_come_back)
         while not self._stopped.wait(TICK_S):
             for task in self._tasks:
                 self._attempt(task)
 
     def _attempt(self, task: Task) -> None:
         try:
-            with transaction(self._engine) as session:
-                task(session)
+            task(self._engine)
         except Exception:
             # The next tick tries again; a database that is away must not end the thread.
             logger.exception("a tick of traffic failed")
 
 
+def _come_back(engine: Engine) -> None:
+    with transaction(engine) as session:
+        clock.came_back(session)
+
+
+def _cut_off(engine: Engine) -> None:
+    with transaction(engine) as session:
+        clock.tick(session)
+
+
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Run the worker as long as the process."""
-    worker = Worker(app.state.parts.engine, (clock.tick, tick_rollouts))
+    worker = Worker(app.state.parts.engine, (_cut_off, tick_rollouts))
     worker.start()
     yield
     worker.stop()

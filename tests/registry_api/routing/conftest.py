@@ -9,10 +9,8 @@ from sqlalchemy import Engine
 
 from ai_model.routing import changes
 from ai_model_format.wire import RouteInfo
-from registry_api.db.session import transaction
-from registry_api.db.tables import ModelRow, VersionRow
-from tests.registry_api.routing.split import MODEL, beat
-from tests.services.envoy import TrafficStack, converge, digest_for
+from tests.registry_api.routing.split import MODEL, add_model, beat
+from tests.services.envoy import TrafficStack, converge
 from tests.services.inference import InferenceServer
 
 _NUMBERS = itertools.count()
@@ -75,17 +73,7 @@ def served(traffic_stack: TrafficStack):
 @pytest.fixture
 def registry(engine: Engine) -> Engine:
     """A model with four versions; v1 and v2 are loaded by one server each."""
-    with transaction(engine) as session:
-        model = ModelRow(name=MODEL)
-        session.add(model)
-        session.flush()
-        for name in ("v1", "v2", "v3", "v4"):
-            session.add(
-                VersionRow(
-                    model_id=model.id, name=name, size=1, stored_bytes=1, facts={},
-                    manifest_digest=digest_for(MODEL, name), created_by="test",
-                )
-            )  # fmt: skip
+    add_model(engine, MODEL)
     beat(engine, "10.0.0.1:80", "v1")
     beat(engine, "10.0.0.2:80", "v2")
     return engine
