@@ -4,7 +4,7 @@ Time is Postgres's own, so that several API processes agree on it.
 """
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
@@ -17,6 +17,8 @@ CHANNEL = "routing"
 """Postgres channel that tells waiting gateways of a new revision."""
 AWAY_S = 3.0
 """Without a tick for so long, nobody was there to hear servers."""
+RESTART_S = 1.5
+"""Without a tick for so long, a process that comes up had no other one beside it."""
 LINGER_S = 60.0
 """How long gateways keep the clusters of what is gone: routes are taken back first."""
 KEPT_S = 3600.0
@@ -62,9 +64,16 @@ def now(session: Session) -> datetime:
 
 
 def came_back(session: Session) -> None:
-    """Say that an API process came up: servers may not have been heard while it was away."""
+    """Say that an API process came up: servers may not have been heard while it was away.
+
+    Where another process ticked all along they were heard, and nobody gets more time.
+    """
     moment = now(session)
-    session.execute(update(LeaseWatchRow).values(ticked_at=moment, up_since=moment))
+    session.execute(
+        update(LeaseWatchRow)
+        .where(LeaseWatchRow.ticked_at < moment - timedelta(seconds=RESTART_S))
+        .values(ticked_at=moment, up_since=moment)
+    )
 
 
 def tick(session: Session) -> int:

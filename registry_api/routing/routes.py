@@ -95,7 +95,8 @@ def change(
     }
     if len(split) != len(wanted.shares):
         raise InvalidRoute("a version is named twice; give each one share")
-    shadow = _shadow(session, model_id, wanted)
+    shadowing = _shadowing(session, model_id, wanted)
+    shadow = _share(shadowing, wanted.shadow.basis_points) if shadowing and wanted.shadow else None
     shares = [_share(version, split[version.name]) for version in versions]
     if current is not None and _is_repeat(current, caller, shares, shadow, expected):
         return _as_it_holds(session, model, current)
@@ -103,8 +104,9 @@ def change(
     safety.check_shares(split)
     if not wanted.force:
         safety.check_safe(session, model, versions, split_at(current), split)
-        if shadow is not None:
-            safety.check_loaded(session, model, [str(shadow["version"])])
+        if shadowing and shadow and _gains_copies(current, shadow):
+            safety.check_yanked([shadowing])
+            safety.check_loaded(session, model, [shadowing.name])
     ring = tuple(Run(*run) for run in (current.cohorts if current else ()))
     next_row = RouteRevisionRow(
         shares=shares,
@@ -128,19 +130,28 @@ def rollback(
     """Go back to the split of the revision before, or of the one that is named.
 
     It returns exactly: the same shares, and the same users on the same version.
+    Sent again with the same ``expected``, because its answer was lost, it stays there.
 
     Raises:
         ModelNotFound: there is no such model.
-        RevisionNotFound: there is nothing to go back to.
         RouteChanged: the route is at another revision than ``expected``.
+        RevisionNotFound: there is nothing to go back to.
         VersionIsYanked: and not forced.
         VersionNotLoaded: by any live server, and not forced.
     """
     model = queries.model_row(session, model_id, lock=True)
     current = queries.newest_route(session, model.id)
-    safety.check_revision(current, expected)
-    target = wanted.to_revision or (current.revision - 1 if current else 0)
+    seen = expected if expected is not None else current.revision if current else 0
+    target = wanted.to_revision or seen - 1
     goal = queries.route_at(session, model.id, target)
+    if (
+        current is not None
+        and goal is not None
+        and current.kind == kind
+        and _is_repeat(current, caller, goal.shares, goal.shadow, expected)
+    ):
+        return _as_it_holds(session, model, current)
+    safety.check_revision(current, expected)
     if current is None or goal is None:
         raise RevisionNotFound(model_id, target)
     if not wanted.force:
@@ -198,11 +209,21 @@ def _share(version: VersionRow, basis_points: int) -> Share:
     }
 
 
-def _shadow(session: Session, model_id: str, wanted: RouteRequest) -> Share | None:
+def _shadowing(session: Session, model_id: str, wanted: RouteRequest) -> VersionRow | None:
     if wanted.shadow is None:
         return None
-    version = queries.ready_version(session, model_id, wanted.shadow.version)
-    return _share(version, wanted.shadow.basis_points)
+    return queries.ready_version(session, model_id, wanted.shadow.version)
+
+
+def _gains_copies(current: RouteRevisionRow | None, shadow: Share) -> bool:
+    """Say whether a version is to get more copies than before. Pure.
+
+    One that dies is let be, so that it keeps nobody from moving the route.
+    """
+    before = current.shadow if current else None
+    if before is None or before["version"] != shadow["version"]:
+        return True
+    return bool(before["basis_points"] < shadow["basis_points"])
 
 
 def _existing(session: Session, model: ModelRow, name: str) -> VersionRow:

@@ -12,6 +12,7 @@ from ai_model_format.traffic import WHOLE, move
 from ai_model_format.wire import (
     RollbackRequest,
     RouteInfo,
+    ShareRequest,
 )
 from registry_api.db.session import transaction
 from registry_api.db.tables import EventRow
@@ -122,6 +123,43 @@ def test_rollback_returns_exactly_and_twice_returns_here(registry: Engine) -> No
     assert (after[4], after[5], after[6]) == (cohorts[2], cohorts[3], cohorts[1])
 
 
+def test_the_same_rollback_sent_again_stays_there(registry: Engine) -> None:
+    change(registry, shares={"v1": WHOLE})
+    change(registry, shares={"v1": 9500, "v2": 500})
+    for _ in range(2):
+        with transaction(registry) as session:
+            back = routes.rollback(session, CALLER, MODEL, RollbackRequest(), expected=2)
+        assert (back.revision, split(back)) == (3, {"v1": WHOLE})
+    change(registry, shares={"v1": 9000, "v2": 1000})
+    with transaction(registry) as session, pytest.raises(RouteChanged):
+        routes.rollback(session, CALLER, MODEL, RollbackRequest(), expected=2)
+    change(registry, shares={"v1": WHOLE})
+    with transaction(registry) as session, pytest.raises(RouteChanged):
+        routes.rollback(session, CALLER, MODEL, RollbackRequest(to_revision=1), expected=4)
+
+
+def test_a_dead_shadow_keeps_nobody_from_moving_the_route(registry: Engine) -> None:
+    def shadow(share: int) -> ShareRequest:
+        return ShareRequest(version="v3", basis_points=share)
+
+    beat(registry, "10.0.0.3:80", "v3")
+    change(registry, shares={"v1": 9000, "v2": 1000}, shadow=shadow(5000))
+    beat(registry, "10.0.0.3:80")
+    away = change(registry, shares={"v1": WHOLE}, shadow=shadow(5000))
+    assert away.shadow is not None
+    assert change(registry, shares={"v1": WHOLE}, shadow=shadow(100)).revision == 3
+    with pytest.raises(VersionNotLoaded):
+        change(registry, shares={"v1": WHOLE}, shadow=shadow(5000))
+
+
+def test_a_yanked_version_gets_no_copies(registry: Engine) -> None:
+    with transaction(registry) as session:
+        session.execute(text("UPDATE version SET yanked_at = now() WHERE name = 'v2'"))
+    shadow = ShareRequest(version="v2", basis_points=100)
+    with pytest.raises(VersionIsYanked):
+        change(registry, shares={"v1": WHOLE}, shadow=shadow)
+
+
 def test_there_is_nothing_before_the_first_revision(registry: Engine) -> None:
     change(registry, shares={"v1": WHOLE})
     with transaction(registry) as session, pytest.raises(RevisionNotFound):
@@ -213,11 +251,19 @@ def test_a_server_that_comes_back_with_another_version_is_live(registry: Engine)
 
 
 def test_nobody_is_cut_off_before_two_ttls_after_the_registry_was_away(registry: Engine) -> None:
+    _pass_time(registry, endpoint_s=0, up_s=1000, ticked_s=2)
     with transaction(registry) as session:
         clock.came_back(session)
     _pass_time(registry, endpoint_s=100, up_s=29)
     assert _tick(registry) == 0, "15 s of TTL, 29 s up"
     _pass_time(registry, endpoint_s=0, up_s=2)
+    assert _tick(registry) == 2
+
+
+def test_a_process_that_starts_beside_others_gives_nobody_more_time(registry: Engine) -> None:
+    _pass_time(registry, endpoint_s=100, up_s=1000)
+    with transaction(registry) as session:
+        clock.came_back(session)
     assert _tick(registry) == 2
 
 
