@@ -76,7 +76,18 @@ def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
     app.add_middleware(middleware.BoundedBody, max_body_bytes=settings.max_body_bytes)
     app.add_middleware(middleware.RequestId)
     _describe_problems(app)
+    _build_routes(app)
     return app
+
+
+def _build_routes(app: FastAPI) -> None:
+    """Have the routes built now, by one thread, and not within the first request.
+
+    FastAPI puts that off until a path is matched; building changes what routes share.
+    """
+    nowhere = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(nowhere)
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -3,6 +3,7 @@
 import json
 import math
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -114,15 +115,23 @@ def test_nginx_and_haproxy_take_it_and_split(
             assert len({answer["version"] for answer in sticky}) == 1
 
 
+def listed_by_traefik(admin: int, kind: str) -> list[dict[str, Any]]:
+    """Return what Traefik made of a file; it answers 404 until it has read it."""
+    for _ in range(200):
+        answer = httpx.get(f"http://127.0.0.1:{admin}/api/http/{kind}")
+        listed = answer.json() if answer.is_success else []
+        if ours := [item for item in listed if item["provider"] == "file"]:
+            return ours
+        time.sleep(0.1)
+    raise AssertionError(f"Traefik took no {kind} from its file")
+
+
 def test_traefik_takes_it_and_splits(servers: list[InferenceServer], tmp_path: Path) -> None:
     port, admin = free_port(), free_port()
     text = export("traefik", live(servers), **{"v2.3": 8000, "v2.4": 2000})
     with running(traefik_command(tmp_path, text, port, admin), port, tmp_path):
-        api = f"http://127.0.0.1:{admin}/api/http"
         for kind in ("routers", "services", "middlewares"):
-            listed = httpx.get(f"{api}/{kind}").json()
-            ours = [item for item in listed if item["provider"] == "file"]
-            assert ours
+            ours = listed_by_traefik(admin, kind)
             assert {item["status"] for item in ours} == {"enabled"}, ours
         check_split(port, servers)
 
