@@ -1,7 +1,8 @@
 # Everything a checkout needs. `make help` lists the targets.
 #
 # Needs Python 3.11 or newer with pip, and make. All else is installed into
-# $(VENV) from the pinned, hashed lists in requirements/. A stamp file stands for each
+# $(VENV) from the pinned, hashed lists in requirements/; only `make test` also
+# unpacks Debian's nginx and HAProxy below .cache, with apt-get. A stamp file stands for each
 # step, so that a second run starts at once; the steps hang on one another, so
 # that `make -j` never has two pips in one environment.
 

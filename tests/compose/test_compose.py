@@ -95,6 +95,16 @@ def test_the_gateway_is_one_the_client_has():
     assert gateway["profiles"] == ["gateway"], "it needs a token, which comes later"
 
 
+def test_the_edge_and_the_gateway_can_run_side_by_side():
+    edge = yaml.safe_load((COMPOSE / "edge" / "compose.yaml").read_text())["services"]["edge"]
+    published = [
+        re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", port).rsplit(":", 1)[0]
+        for service in (*SERVICES.values(), edge)
+        for port in service.get("ports", [])
+    ]
+    assert len(published) == len(set(published)) > 3
+
+
 def test_the_gateway_image_has_the_envoy_that_is_tested():
     dockerfile = (COMPOSE / "Dockerfile").read_text()
     assert "AS gateway" in dockerfile
