@@ -73,7 +73,7 @@ class Hooks:
             timeout=LOAD_TIMEOUT_S,
         )
 
-    def is_ready(self, loaded: Loaded) -> bool | None:
+    def is_ready(self, loaded: Loaded, *, timeout_s: float = READY_TIMEOUT_S) -> bool | None:
         """Say whether the server is ready for a version; ``None`` where it does not tell.
 
         It does not tell where no URL is given, and where it is too busy to answer in time.
@@ -84,7 +84,7 @@ class Hooks:
         for name in ("version", "digest", "path"):
             url = url.replace(f"{{{name}}}", str(getattr(loaded, name)))
         try:
-            return httpx.get(url, timeout=READY_TIMEOUT_S).status_code == 200
+            return httpx.get(url, timeout=timeout_s).status_code == 200
         except httpx.TimeoutException:
             return None
         except httpx.TransportError:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ai_model.errors import AiModelError, NotFound
 from ai_model.routing.api import TrafficApi
-from ai_model.routing.hooks import Hooks, Loaded
+from ai_model.routing.hooks import READY_TIMEOUT_S, Hooks, Loaded
 from ai_model_format import wire
 
 BEATS_PER_TTL = 3
@@ -119,7 +119,12 @@ class Lease:
     def _lost(self) -> list[str]:
         """Return the versions that the server no longer has, as after a restart of its own."""
         loaded = self._loaded
-        ready = {version: self._hooks.is_ready(one) for version, one in loaded.items()}
+        # However many there are and however busy the server is, the beat after them is in time.
+        timeout_s = min(READY_TIMEOUT_S, self._ttl_s / BEATS_PER_TTL / max(len(loaded), 1))
+        ready = {
+            version: self._hooks.is_ready(one, timeout_s=timeout_s)
+            for version, one in loaded.items()
+        }
         self._misses = {
             version: self._misses.get(version, 0) + 1
             for version, answer in ready.items()

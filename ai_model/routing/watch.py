@@ -11,6 +11,7 @@ import hashlib
 import logging
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import httpx
 
 from ai_model.errors import AiModelError
 from ai_model.routing.api import TrafficApi
-from ai_model.routing.hooks import Hooks, Loaded
+from ai_model.routing.hooks import LOAD_TIMEOUT_S, Hooks, Loaded
 from ai_model.routing.lease import Lease
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class WatchOptions:
 
     Attributes:
         model_id: whose versions.
-        alias: to follow; ``None`` follows every version of the route, its shadow too.
+        alias: to follow; ``None`` follows every version of the route, its shadow and what
+            traffic may return to.
         directory: versions are fetched into directories below it, named by their digest.
         layers: to fetch; none for all.
         on_load: command, or URL to POST to, that loads or unloads a version.
@@ -50,6 +52,8 @@ class WatchOptions:
         address: ``IP:PORT`` at which gateways reach the server; ``None`` takes no lease.
         ttl_s: of the lease.
         drain_s: between a version leaving the lease and being unloaded.
+        ready_within_s: how long a version may take from being loaded to being ready; then it
+            is unloaded and tried again.
     """
 
     model_id: str
@@ -61,6 +65,7 @@ class WatchOptions:
     address: str | None = None
     ttl_s: int = 15
     drain_s: float = 5.0
+    ready_within_s: float = LOAD_TIMEOUT_S
 
     def path_of(self, digest: str) -> Path:
         """Return the directory of a version, or of the part of it that ``layers`` selects."""
@@ -166,17 +171,46 @@ class Watcher:
             yield info.version, info.manifest_digest
             return
         route = self._traffic.route(model_id)
-        for share in (*route.shares, *((route.shadow,) if route.shadow else ())):
+        shadow = [route.shadow] if route.shadow else []
+        for share in (*route.shares, *shadow, *route.standby):
             yield share.version, share.manifest_digest
 
     def _load(self, version: str, digest: str) -> None:
         loaded = Loaded(version, digest, self._fetch(version, digest))
+        self._leaving = [one for one in self._leaving if one.version != version]
         self._hooks.tell("load", loaded)
-        while self.options.ready is not None and not self._hooks.is_ready(loaded):
-            if self._stopped.wait(LOOK_EVERY_S):
-                return
+        try:
+            self._wait_until_ready(loaded)
+        except NotReady:
+            self._leaving.append(loaded)
+            raise
         self._lease.add(loaded)
         self._on_event(f"{version} is loaded from {loaded.path}")
+
+    def _wait_until_ready(self, loaded: Loaded) -> None:
+        """Wait for the server, but not for ever: there may be something else to load by now.
+
+        Raises:
+            NotReady: the time is over, or nobody wants the version any more.
+            Stopped: before it was ready.
+        """
+        if self.options.ready is None:
+            return
+        deadline = time.monotonic() + self.options.ready_within_s
+        while not self._hooks.is_ready(loaded):
+            if time.monotonic() >= deadline:
+                within = f"within {self.options.ready_within_s:g} s"
+                raise NotReady(f"The server is not ready for {loaded.version} {within}.")
+            if not self._is_wanted(loaded):
+                raise NotReady(f"{loaded.version} is not wanted any more, and was never ready.")
+            if self._stopped.wait(FOLLOW_EVERY_S):
+                raise Stopped(f"Stopped while the server loads {loaded.version}.")
+
+    def _is_wanted(self, loaded: Loaded) -> bool:
+        try:
+            return (loaded.version, loaded.digest) in self._wanted()
+        except AiModelError:  # the registry is away: nobody said otherwise
+            return True
 
     def _retire(self, leaving: list[Loaded]) -> None:
         """Take versions out of the lease, and let their requests end."""
@@ -207,7 +241,11 @@ class Watcher:
 
 
 class Stopped(AiModelError):
-    """The sidecar is to end while it waits for another one's download."""
+    """The sidecar is to end while it waits for a download or a load."""
+
+
+class NotReady(AiModelError):
+    """The server did not become ready for a version in time."""
 
 
 def _trouble_of(step: Callable[[], None]) -> Exception | None:
