@@ -166,7 +166,7 @@ def _shown(model_id: str, row: Shown) -> tuple[bytes, str]:
         metadata=Metadata.model_validate(row.facts),
         files=[
             FileInfo(path=path, size=size, sha256=sha256, media_type=media_type, format=format)
-            for path, size, sha256, media_type, format in row.files
+            for path, size, sha256, media_type, format in row.files or ()
         ],
     )
     data = info.model_dump_json().encode()
