@@ -12,6 +12,11 @@ from registry_api.routing.tables import FiguresRow
 
 LISTED = timedelta(hours=1)
 
+NOTED_S = 60.0
+"""How often a gateway is noted as seen while nothing changes."""
+
+# Decided here and not by what a process remembers: a gateway that starts anew says so
+# to one process, and goes on with another that has heard the same revision before.
 _APPLIED = text("""
     INSERT INTO gateway (id, clusters_revision, routes_revision, seen_at)
     VALUES (:gateway_id, :clusters, :routes, clock_timestamp())
@@ -19,6 +24,10 @@ _APPLIED = text("""
         clusters_revision = CASE WHEN :clusters >= 0 THEN :clusters
                             ELSE gateway.clusters_revision END,
         routes_revision = CASE WHEN :routes >= 0 THEN :routes ELSE gateway.routes_revision END
+    WHERE gateway.seen_at < clock_timestamp() - make_interval(secs => :noted_s)
+        OR :clusters >= 0 AND gateway.clusters_revision != :clusters
+        OR :routes >= 0 AND gateway.routes_revision != :routes
+    RETURNING id
 """)
 
 
@@ -30,12 +39,13 @@ def applied(
         "gateway_id": gateway_id,
         "clusters": -1 if clusters is None else clusters,
         "routes": -1 if routes is None else routes,
+        "noted_s": NOTED_S,
     }
-    session.execute(_APPLIED, values)
-    session.execute(
-        text("SELECT pg_notify(:channel, :gateway_id)"),
-        {"channel": clock.CHANNEL, "gateway_id": gateway_id},
-    )
+    if session.execute(_APPLIED, values).first() is not None:
+        session.execute(
+            text("SELECT pg_notify(:channel, :gateway_id)"),
+            {"channel": clock.CHANNEL, "gateway_id": gateway_id},
+        )
 
 
 def clusters_applied(session: Session, gateway_id: str) -> int:

@@ -6,10 +6,11 @@ that an empty canary loses nothing. Pure.
 """
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 from ai_model_format.gateway import METADATA_NAMESPACE, VERSION_HEADER, ClusterName, stat_name
-from ai_model_format.traffic import Split, stable_version
+from ai_model_format.traffic import Split
 from registry_api.xds.state import ModelRouting
 
 Json = dict[str, Any]
@@ -125,9 +126,12 @@ def endpoints(model: ModelRouting, version: str) -> Json:
 
 
 def _chains(split: Split) -> Iterator[tuple[str, str]]:
-    if split:
-        stable = stable_version(split)
-        yield from ((version, stable) for version in split if version != stable)
+    """Yield every version with each larger one: the stable one is the largest with servers.
+
+    Which that is changes at once when servers come and go, and clusters are there before.
+    """
+    largest_first = sorted(split, key=lambda version: (-split[version], version))
+    yield from ((version, stable) for stable, version in combinations(largest_first, 2))
 
 
 def _endpoint(address: str, version: str) -> Json:

@@ -20,8 +20,6 @@ LOOK_S = 2.0
 """How old the state may be where no notification came."""
 REFUSED_S = 1.0
 """How long a gateway that refused a configuration waits before it gets it again."""
-NOTED_S = 60.0
-"""How often a gateway is noted as seen while nothing changes."""
 
 logger = logging.getLogger("registry_api.xds")
 
@@ -38,7 +36,6 @@ class ControlPlane:
         self.watcher = Watcher(url.render_as_string(hide_password=False))
         self._state: tuple[asyncio.Event, float, RoutingState] | None = None
         self._loading = asyncio.Lock()
-        self._noted: dict[tuple[str, Kind], tuple[str, float]] = {}
         self._sent: dict[tuple[str, Kind, tuple[str, ...]], tuple[str, float]] = {}
 
     async def wait_for_news(self, poll: Poll) -> Json | None:
@@ -82,14 +79,8 @@ class ControlPlane:
 
     async def _note(self, poll: Poll) -> None:
         """Keep, for every API process to see, which revision a gateway shows to have."""
-        if poll.kind == "endpoints":
-            return
-        version, at = self._noted.get((poll.gateway_id, poll.kind), ("none", 0.0))
-        now = time.monotonic()
-        if version == poll.has_version and now - at < NOTED_S:
-            return
-        await run_in_threadpool(self._save, poll)
-        self._noted[poll.gateway_id, poll.kind] = (poll.has_version, now)
+        if poll.kind != "endpoints":
+            await run_in_threadpool(self._save, poll)
 
     def _save(self, poll: Poll) -> None:
         with transaction(self._engine) as session:

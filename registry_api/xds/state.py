@@ -67,8 +67,10 @@ class ModelRouting:
 
     @property
     def stable(self) -> str | None:
-        """The version with the largest share."""
-        return stable_version(self.split) if self.cohorts else None
+        """The version with the largest share of those that are loaded; else of all."""
+        split, loaded = self.split, self.loaded
+        served = {version: share for version, share in split.items() if version in loaded}
+        return stable_version(served or split) if split else None
 
     @property
     def loaded(self) -> frozenset[str]:

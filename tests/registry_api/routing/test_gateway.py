@@ -6,11 +6,14 @@ import time
 from collections import Counter
 
 import psycopg
+import pytest
 
 from tests.registry_api.routing.conftest import Served
-from tests.services.envoy import converge
+from tests.services.envoy import converge, digest_for
 from tests.services.inference import InferenceServer
 from tests.services.load import Load, burst
+from tests.services.lost_answers import losing_answers
+from tests.services.lost_answers import losing_answers
 
 SHADOWED = 400
 Z_999 = 3.29
@@ -134,15 +137,20 @@ def test_a_killed_server_costs_at_most_what_was_in_flight(served: Served) -> Non
     assert nodes[served.stable[1].address] == "live"
 
 
-def test_an_empty_canary_falls_back_to_the_stable_version(served: Served) -> None:
-    served.move(3000)
+@pytest.mark.parametrize("share", [3000, 7500])
+def test_an_empty_canary_falls_back_to_the_other_version(served: Served, share: int) -> None:
+    served.move(share)
     with Load(served.stack.gateway_port, served.path, connections=8) as load:
         converge(lambda: load.answers[200, "v2.4"] > 50)
         served.stack.crash(served.model_id, served.canary[0])
         converge(lambda: _state(served, served.canary[0].address) == "gone")
+        served.followed(served.stack.traffic().route(served.model_id))
+        converge(lambda: served.get(f"{served.path}@v2.4").status_code == 404)
+        lost = load.lost
         before = load.total
         converge(lambda: load.total > before + 300)
-    assert sum(load.lost.values()) <= load.connections
+    assert load.lost == lost, "nothing is lost once its lease has ended"
+    assert share > 5000 or sum(lost.values()) <= load.connections
     assert served.get(f"{served.path}@v2.4").status_code == 404
 
 
@@ -225,6 +233,78 @@ def test_refusals_say_why_and_the_way_out(served: Served) -> None:
     assert "yanked (bad data)" in refused
     assert "take the yank back, or force it" in refused
     assert stack.traffic().route(served.model_id).revision == 1, "nothing was changed"
+
+
+def test_a_version_goes_by_any_of_its_names(served: Served) -> None:
+    stack, route = served.stack, ("route", "--model-id", served.model_id)
+    with stack.registry() as registry:
+        registry.set_alias(served.model_id, "candidate", "v2.4")
+    digest = digest_for(served.model_id, "v2.4")
+    done = stack.run(*route, "--traffic", "20%", "--version", digest)
+    assert "after   v2.3 80%, v2.4 20%\n" in done.stdout
+    done = stack.run(*route, "--traffic", "0", "--version", "candidate")
+    assert "after   v2.3 100%\n" in done.stdout
+    done = stack.run(*route, "--traffic", "10%", "--version", "candidate")
+    assert "after   v2.3 90%, v2.4 10%\n" in done.stdout
+    twice = (*route, "--traffic", "1%", "--traffic", "2%", "--version", "v2.4", "--version")
+    assert "v2.4 is named twice" in stack.run(*twice, "candidate", code=2).stderr
+    stack.run(*route, "--traffic", "0", "--version", "v2.44", code=3)
+    assert stack.traffic().route(served.model_id).revision == 4, "the mistakes changed nothing"
+
+
+def test_a_shadow_may_be_forced(served: Served) -> None:
+    shadow = ("route", "--model-id", served.model_id, "--version", "v2.5", "--shadow", "50%")
+    served.stack.run(*shadow, code=5)
+    assert "a copy of 50% goes to v2.5" in served.stack.run(*shadow, "--force").stdout
+
+
+def test_a_rollback_whose_answer_is_lost_is_done_once(served: Served) -> None:
+    stack = served.stack
+    before = served.move(2000)
+    rollback = ("route", "rollback", "--model-id", served.model_id)
+    with losing_answers(stack.api_ports[0], "/route/rollback", times=1) as url:
+        stack.run(*rollback, "--endpoint", url, code=5)
+    assert stack.traffic().route(served.model_id).revision == before.revision + 1
+    with losing_answers(stack.api_ports[0], "/v1/gateways", times=100) as url:
+        done = stack.run(*rollback, "--endpoint", url)
+    assert f"Revision {before.revision + 2} is set" in done.stderr
+    assert "after   v2.3 80%, v2.4 20%\n" in done.stdout
+
+
+def test_a_version_goes_by_any_of_its_names(served: Served) -> None:
+    stack, route = served.stack, ("route", "--model-id", served.model_id)
+    with stack.registry() as registry:
+        registry.set_alias(served.model_id, "candidate", "v2.4")
+    digest = digest_for(served.model_id, "v2.4")
+    done = stack.run(*route, "--traffic", "20%", "--version", digest)
+    assert "after   v2.3 80%, v2.4 20%\n" in done.stdout
+    done = stack.run(*route, "--traffic", "0", "--version", "candidate")
+    assert "after   v2.3 100%\n" in done.stdout
+    done = stack.run(*route, "--traffic", "10%", "--version", "candidate")
+    assert "after   v2.3 90%, v2.4 10%\n" in done.stdout
+    twice = (*route, "--traffic", "1%", "--traffic", "2%", "--version", "v2.4", "--version")
+    assert "v2.4 is named twice" in stack.run(*twice, "candidate", code=2).stderr
+    stack.run(*route, "--traffic", "0", "--version", "v2.44", code=3)
+    assert stack.traffic().route(served.model_id).revision == 4, "the mistakes changed nothing"
+
+
+def test_a_shadow_may_be_forced(served: Served) -> None:
+    shadow = ("route", "--model-id", served.model_id, "--version", "v2.5", "--shadow", "50%")
+    served.stack.run(*shadow, code=5)
+    assert "a copy of 50% goes to v2.5" in served.stack.run(*shadow, "--force").stdout
+
+
+def test_a_rollback_whose_answer_is_lost_is_done_once(served: Served) -> None:
+    stack = served.stack
+    before = served.move(2000)
+    rollback = ("route", "rollback", "--model-id", served.model_id)
+    with losing_answers(stack.api_ports[0], "/route/rollback", times=1) as url:
+        stack.run(*rollback, "--endpoint", url, code=5)
+    assert stack.traffic().route(served.model_id).revision == before.revision + 1
+    with losing_answers(stack.api_ports[0], "/v1/gateways", times=100) as url:
+        done = stack.run(*rollback, "--endpoint", url)
+    assert f"Revision {before.revision + 2} is set" in done.stderr
+    assert "after   v2.3 80%, v2.4 20%\n" in done.stdout
 
 
 def _settled(server: InferenceServer) -> bool:

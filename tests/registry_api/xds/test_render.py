@@ -1,6 +1,7 @@
 """Laws of what gateways are told, whatever the state."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
@@ -68,6 +69,42 @@ def test_every_route_points_at_a_cluster_that_is_there(state: RoutingState) -> N
     for cluster in poll("clusters", state)["resources"]:
         chain = cluster.get("cluster_type", {}).get("typed_config", {}).get("clusters", [])
         assert set(chain) <= known
+
+
+@given(MODELS, SERVERS)
+@settings(deadline=None)
+def test_routes_of_a_moment_ago_point_at_clusters_that_are_there(
+    before: ModelRouting, servers: list[Server]
+) -> None:
+    """Servers come and go, and with them the version that others fall back to."""
+    now = replace(before, servers=tuple(servers), lingering=before.loaded)
+    clusters_now = poll("clusters", RoutingState(8, (now,)))["resources"]
+    known = {cluster["name"] for cluster in clusters_now}
+    for route in all_routes(RoutingState(7, (before,))):
+        assert set(targets(route)) <= known
+
+
+def shares_of(split: dict[str, int], *loaded: str) -> list[tuple[str, int]]:
+    servers = tuple(Server(f"10.0.0.1:{n + 1}", frozenset({v})) for n, v in enumerate(loaded))
+    state = RoutingState(1, (ModelRouting("m", reassign((), split), servers),))
+    (route,) = [
+        route
+        for route in all_routes(state)
+        if "weighted_clusters" in route.get("route", {})
+        and "path_separated_prefix" in route["match"]
+    ]
+    shares = route["route"]["weighted_clusters"]["clusters"]
+    return [(share["name"], share["weight"]) for share in shares]
+
+
+def test_a_version_without_servers_falls_back_to_the_largest_that_has_some() -> None:
+    split = {"v1": 2500, "v2": 7500}
+    assert shares_of(split, "v1", "v2") == [("m@v1>v2", 2500), ("m@v2", 7500)]
+    assert shares_of(split, "v1") == [("m@v1", 2500), ("m@v1", 7500)]
+    assert shares_of(split, "v2") == [("m@v2", 2500), ("m@v2", 7500)]
+    assert shares_of(split) == [("m@v2", 2500), ("m@v2", 7500)]
+    three = {"v1": 1000, "v2": 3000, "v3": 6000}
+    assert shares_of(three, "v1", "v2") == [("m@v1>v2", 1000), ("m@v2", 3000), ("m@v2", 6000)]
 
 
 @given(STATES)
