@@ -44,6 +44,8 @@ def begin(
         NameConflict: an alias has the version's name, or a version the alias's.
         InvalidRequest: a parent is not a version that the caller may read.
     """
+    if request.alias == request.version:
+        raise NameConflict("the alias has the name of the version itself")
     content = read_content(request)
     metadata = pin_parents(session, caller, request.metadata)
     request = request.model_copy(update={"metadata": metadata})
@@ -162,8 +164,6 @@ def _published(
     model = catalog.find_model(session, model_id)
     if model is None:
         return None
-    if request.alias == request.version:
-        raise NameConflict("the alias has the name of the version itself")
     if catalog.find_alias(session, model.id, request.version):
         raise NameConflict(f"{request.version!r} is an alias of {model_id!r}")
     if request.alias is not None:

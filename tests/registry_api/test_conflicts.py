@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from ai_model_format.digest import digest_of
 from registry_api.settings import Settings
 from tests.registry_api.conftest import Service, push_plain, serving
 
@@ -51,6 +52,16 @@ def test_an_alias_and_a_version_cannot_share_a_name(api: httpx.Client) -> None:
         assert api.put(f"/v1/models/net/aliases/{word}", json={"version": "v1"}).status_code == 422
 
 
+def test_a_version_cannot_be_its_own_alias(api: httpx.Client) -> None:
+    """Said before a byte is sent, of a model that is not there yet, too."""
+    file = {"path": "a", "size": 1, "sha256": digest_of(b"1")}
+    body = {"version": "v1", "files": [file], "alias": "v1"}
+    for model_id in ("new", "net"):
+        refused = api.post(f"/v1/models/{model_id}/pushes", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "name_conflict")
+        push_plain(api, "net", "v1", {"a": b"1"})
+
+
 def test_aliases_move_only_from_where_the_caller_saw_them(api: httpx.Client) -> None:
     for number in (1, 2, 3):
         push_plain(api, "net", f"v{number}", {"a": b"%d" % number})
@@ -63,6 +74,11 @@ def test_aliases_move_only_from_where_the_caller_saw_them(api: httpx.Client) -> 
     assert seen == created.headers["etag"]
     moved = api.put(path, json={"version": "latest"}, headers={"If-Match": seen})
     assert moved.json()["version"] == "v3"
+    events = api.get("/v1/events?model_id=net").json()
+    for again in (new, {"If-Match": seen}):  # the same once more, as after a lost answer
+        repeated = api.put(path, json={"version": "v3"}, headers=again)
+        assert (repeated.status_code, repeated.headers["etag"]) == (200, moved.headers["etag"])
+    assert api.get("/v1/events?model_id=net").json() == events
     stale = api.put(path, json={"version": "v1"}, headers={"If-Match": seen})
     assert (stale.status_code, stale.json()["code"]) == (412, "precondition_failed")
     assert api.delete(path, headers={"If-Match": seen}).status_code == 412
