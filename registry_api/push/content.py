@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
-from jsonschema.validators import validator_for
-
 from ai_model_format.digest import Digest
 from ai_model_format.manifest import (
     MAX_FILE_SIZE,
@@ -28,6 +25,7 @@ from registry_api.errors import (
     PayloadTooLarge,
 )
 from registry_api.push.chunks import hashing_cost
+from registry_api.push.schemas import problem_of_schema
 
 MAX_HASHING_COST = 4
 """Times a file's size that hashing its long tensors may take; views of one storage overlap."""
@@ -56,7 +54,8 @@ def read_content(request: PushRequest) -> Content:
     """Check and return what a request wants to push. Pure.
 
     Raises:
-        InvalidRequest: neither or both of ``manifest`` and ``files``, or a path twice.
+        InvalidRequest: neither or both of ``manifest`` and ``files``, a path twice, files too
+            large together, or metadata with what is no JSON Schema.
         InvalidManifestSent: the manifest breaks a rule.
         PayloadTooLarge: the metadata is too large.
     """
@@ -69,6 +68,8 @@ def read_content(request: PushRequest) -> Content:
     _check_paths(files)
     listed = canonical_json([file.model_dump() for file in files])
     size = sum(file.size for file in files)
+    if size > MAX_FILE_SIZE:
+        raise InvalidRequest("files: they are too large together")
     return Content(manifest_digest(listed), None, None, files, size)
 
 
@@ -94,14 +95,12 @@ def _check_metadata(metadata: Metadata) -> None:
         schema = getattr(metadata, name)
         if schema is None:
             continue
-        try:
-            validator_for(schema, default=jsonschema.Draft202012Validator).check_schema(schema)
-        except (jsonschema.SchemaError, RecursionError) as error:
-            message = str(getattr(error, "message", "it nests too deep"))[:300]
+        problem = problem_of_schema(schema)
+        if problem is not None:
             raise InvalidRequest(
-                f"metadata.{name} is not a JSON Schema: {message}",
-                [FieldError(field=f"metadata.{name}", message=message)],
-            ) from error
+                f"metadata.{name} is not a JSON Schema: {problem}",
+                [FieldError(field=f"metadata.{name}", message=problem)],
+            )
 
 
 def _check_paths(files: tuple[PlainFile, ...]) -> None:

@@ -21,8 +21,8 @@ from registry_api.db.tables import PushRow, UploadRow
 from registry_api.errors import UploadConflict, UploadIncompleteYet, VersionConflict
 from registry_api.parts import Parts
 from registry_api.push import queries, service, verify
+from registry_api.push.contents import chunks_held, pushed_files
 from registry_api.push.sweep import as_upload, drop_upload
-from registry_api.push.uploads import contents_of, pushed_files
 from storage.interface import ObjectNotFound, UploadIncomplete
 
 MAX_NAMED = 20
@@ -135,7 +135,7 @@ def _check_covered(
 ) -> None:
     """Insist that every chunk is known or uploaded."""
     manifest = read_checked_manifest(push.manifest) if push.manifest is not None else None
-    sent = _sent_chunks(push, uploads, manifest)
+    sent = chunks_held(uploads, pushed_files(push, manifest))
     if manifest is None:
         assert push.files is not None
         wanted = {file["sha256"]: file["path"] for file in push.files if file["size"]}
@@ -168,15 +168,3 @@ def _not_in_whole_files(
     whole = queries.readable_objects(session, caller, digests)
     held = {c.digest for f in manifest.files if f.sha256 in whole for c in f.chunks}
     return lacking - held
-
-
-def _sent_chunks(
-    push: PushRow, uploads: Sequence[UploadRow], manifest: Manifest | None
-) -> set[Digest]:
-    files = pushed_files(push, manifest)
-    return {
-        chunk.digest
-        for row in uploads
-        for path, first, last in contents_of(row)
-        for chunk in files[path].chunks[first:last]
-    }

@@ -22,9 +22,9 @@ from registry_api.lineage.queries import keep_parents
 from registry_api.parts import Parts
 from registry_api.push import queries
 from registry_api.push.chunks import Location, Run, chunk_offsets, lay_out
+from registry_api.push.contents import contents_of, pushed_files
 from registry_api.push.service import ENDED_KEPT, note_on_metadata
 from registry_api.push.sweep import as_upload
-from registry_api.push.uploads import contents_of, pushed_files
 
 
 @dataclass(frozen=True, slots=True)

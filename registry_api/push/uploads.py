@@ -2,15 +2,11 @@
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from ai_model_format.digest import Digest
-from ai_model_format.manifest import Chunk, Manifest
-from ai_model_format.manifest_reader import read_checked_manifest
 from ai_model_format.wire import (
     PartTarget,
     TargetList,
@@ -24,37 +20,12 @@ from registry_api.db.tables import PushRow, UploadRow
 from registry_api.errors import InvalidRequest, PushNotOpen, UploadNotFound
 from registry_api.parts import Parts
 from registry_api.push import queries
+from registry_api.push.contents import check_contents, contents_of, contents_wanted, pushed_files
 from registry_api.push.service import own_push
 from registry_api.push.sweep import as_upload, drop_upload
 from storage.interface import ObjectNotFound, Upload
 
 FIRST_TARGETS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class PushedFile:
-    """A file as uploads see it: its digest and what it is cut into."""
-
-    sha256: Digest
-    chunks: Sequence[Chunk]
-
-
-def pushed_files(push: PushRow, manifest: Manifest | None = None) -> dict[str, PushedFile]:
-    """Return the files of a push by path; a plain file counts as one chunk. Pure.
-
-    ``manifest`` saves reading that of the push again.
-    """
-    if push.files is not None:
-        return {
-            file["path"]: PushedFile(
-                file["sha256"], [Chunk(file["sha256"], file["size"])] if file["size"] else []
-            )
-            for file in push.files
-        }
-    if manifest is None:
-        assert push.manifest is not None
-        manifest = read_checked_manifest(push.manifest)
-    return {file.path: PushedFile(file.sha256, file.chunks) for file in manifest.files}
 
 
 def open_uploads(
@@ -137,46 +108,8 @@ def open_push(
     return push
 
 
-def check_contents(wanted: UploadRequest, files: Mapping[str, PushedFile]) -> None:
-    """Check that an upload is made of chunks of the push. Pure.
-
-    Raises:
-        InvalidRequest: it names chunks that are not there, or its size or digest cannot be.
-    """
-    size = 0
-    for run in wanted.contents:
-        file = files.get(run.path)
-        if file is None:
-            raise InvalidRequest(f"upload {wanted.digest}: the push has no file {run.path!r}")
-        if not run.first_chunk < run.last_chunk <= len(file.chunks):
-            raise InvalidRequest(
-                f"upload {wanted.digest}: file {run.path!r} has no chunks"
-                f" {run.first_chunk} to {run.last_chunk}"
-            )
-        size += sum(chunk.size for chunk in file.chunks[run.first_chunk : run.last_chunk])
-    if size != wanted.size:
-        raise InvalidRequest(
-            f"upload {wanted.digest}: its contents have {size} bytes, it says {wanted.size}"
-        )
-    if len(wanted.contents) == 1:
-        run = wanted.contents[0]
-        file = files[run.path]
-        is_whole = run.last_chunk - run.first_chunk == len(file.chunks)
-        if is_whole and wanted.digest != file.sha256:
-            raise InvalidRequest(f"upload {wanted.digest}: file {run.path!r} is {file.sha256}")
-
-
-def contents_of(row: UploadRow) -> list[tuple[str, int, int]]:
-    """Return what an upload holds: (path, first chunk, behind the last chunk). Pure."""
-    return [(path, first, last) for path, first, last in row.contents]
-
-
 def _same(row: UploadRow, wanted: UploadRequest) -> bool:
-    return contents_of(row) == _contents(wanted) and row.size == wanted.size
-
-
-def _contents(wanted: UploadRequest) -> list[tuple[str, int, int]]:
-    return [(run.path, run.first_chunk, run.last_chunk) for run in wanted.contents]
+    return contents_of(row) == contents_wanted(wanted) and row.size == wanted.size
 
 
 def _open_upload(
@@ -187,7 +120,7 @@ def _open_upload(
         push_id=push.id,
         digest=wanted.digest,
         size=wanted.size,
-        contents=_contents(wanted),
+        contents=contents_wanted(wanted),
         state="open",
         created_at=datetime.now(UTC),
     )

@@ -30,13 +30,16 @@ from registry_api.errors import IntegrityFailed, RegistryError
 from registry_api.parts import Parts
 from registry_api.push import publish, queries
 from registry_api.push.chunks import Run, long_tensors
+from registry_api.push.contents import contents_of
 from registry_api.push.indexing import index_files
 from registry_api.push.sweep import as_upload, drop_uploads
-from registry_api.push.uploads import contents_of
 from storage.hashing import IntegrityError, verify
 from storage.interface import ObjectNotFound, StoreError
 from storage.read_ahead import Reader, read_ahead
 
+LOCK_CLASS = 0x70757368
+"""Of the locks on pushes: a key space of two numbers, apart from that of digests, which clients
+choose. Two pushes that share a key are verified one after the other."""
 REPORT_EVERY = 64 * 1024 * 1024
 """Bytes between two writes of how far verifying is."""
 
@@ -242,15 +245,16 @@ def _load(parts: Parts, push_id: uuid.UUID) -> Work | None:
 @contextmanager
 def _only_here(parts: Parts, push_id: uuid.UUID) -> Iterator[bool]:
     """Hold the right to verify a push, on a connection of its own."""
-    key = int.from_bytes(push_id.bytes[:8], "big", signed=True)
+    lock = {"of": LOCK_CLASS, "key": int.from_bytes(push_id.bytes[:4], "big", signed=True)}
     with parts.lock_engine.connect() as connection:
-        query = text("SELECT pg_try_advisory_lock(:key)")
-        is_mine = bool(connection.scalar(query, {"key": key}))
+        query = text("SELECT pg_try_advisory_lock(CAST(:of AS int), CAST(:key AS int))")
+        is_mine = bool(connection.scalar(query, lock))
         try:
             yield is_mine
         finally:
             if is_mine:
-                connection.execute(text("SELECT pg_advisory_unlock(:key)"), {"key": key})
+                query = text("SELECT pg_advisory_unlock(CAST(:of AS int), CAST(:key AS int))")
+                connection.execute(query, lock)
 
 
 class _Progress:

@@ -15,7 +15,14 @@ from tests.ai_model_format.formats.test_torch_zip import (
     PICKLES,
     with_pickle,
 )
-from tests.registry_api.conftest import Service, make_manifest, push_plain, serving, sha256
+from tests.registry_api.conftest import (
+    Service,
+    begin_manifest,
+    make_manifest,
+    push_plain,
+    serving,
+    sha256,
+)
 from tests.services.postgres import TEMPLATE, PostgresServer
 
 JSON = {"Content-Type": "application/json"}
@@ -75,6 +82,13 @@ def check_problem(answer: httpx.Response, status: int, code: str) -> dict:
         json.dumps(push_body(metadata={"tags": {"a": "\ud800"}})).encode(),
         json.dumps(push_body(metadata={"\ud800": 1})).encode(),
         json.dumps(push_body(metadata={"input_schema": {"type": "no such type"}})).encode(),
+        json.dumps(push_body(metadata={"input_schema": {"$schema": 5}})).encode(),
+        json.dumps(push_body(metadata={"input_schema": {"$schema": []}})).encode(),
+        json.dumps(push_body(metadata={"input_schema": {"$schema": "http://[::1"}})).encode(),
+        json.dumps(push_body(metadata={"input_schema": {"pattern": "a{9999999999}"}})).encode(),
+        json.dumps(push_body(metadata={"output_schema": {"allOf": [{}] * 4000}})).encode(),
+        json.dumps(push_body(metadata={"output_schema": {"title": "a" * 2**18}})).encode(),
+        json.dumps(push_body(metadata={"output_schema": {"type": [*range(900), "a"]}})).encode(),
         json.dumps(push_body(metadata={"unknown": 1})).encode(),
         json.dumps(push_body(version="../v1")).encode(),
         json.dumps(push_body(version="latest")).encode(),
@@ -84,16 +98,36 @@ def check_problem(answer: httpx.Response, status: int, code: str) -> dict:
         json.dumps(push_body(files=[{**FILE, "path": "a\0"}])).encode(),
         json.dumps(push_body(files=[{**FILE, "size": -1}])).encode(),
         json.dumps(push_body(files=[{**FILE, "size": 2**70}])).encode(),
+        json.dumps(push_body(files=[{**FILE, "size": 2**53 - 1}, {**FILE, "path": "b"}])).encode(),
         json.dumps(push_body(files=[FILE, FILE])).encode(),
         json.dumps(push_body(files=[FILE, {**FILE, "path": "a/b"}])).encode(),
         json.dumps(push_body(files=[])).encode(),
         json.dumps(push_body(manifest={})).encode(),
     ],
-    ids=range(29),
+    ids=range(37),
 )
 def test_bodies_of_a_push(api: httpx.Client, body: bytes) -> None:
     answer = api.post("/v1/models/net/pushes", content=body, headers=JSON)
     assert check_problem(answer, 422, "invalid_request")["detail"]
+
+
+def test_schemas_of_many_names_and_numbers_are_taken(api: httpx.Client) -> None:
+    names = [f"class {number}" for number in range(5000)]
+    metadata = {
+        "input_schema": {"type": "array", "default": [0, *[0.5] * 4096]},
+        "output_schema": {"$schema": "http://json-schema.org/draft-04/schema#", "enum": names},
+    }
+    begun = push_plain(api, "named", "v1", {"a": b"x"}, metadata=metadata)
+    assert begun.json()["state"] == "ready", begun.text
+
+
+def test_runs_that_hold_chunks_again_and_again(api: httpx.Client) -> None:
+    files = {"a": b"1", "b": b"2"}
+    push = begin_manifest(api, "runs", "v1", files).json()
+    run = {"path": "a", "first_chunk": 0, "last_chunk": 1}
+    upload = {"digest": sha256(b"?"), "size": 3, "contents": [run] * 3}
+    answer = api.post(f"/v1/pushes/{push['push_id']}/uploads", json={"uploads": [upload]})
+    assert "more chunks than" in check_problem(answer, 422, "invalid_request")["detail"]
 
 
 def _deep(depth: int) -> dict:
