@@ -63,6 +63,7 @@ def worker_app(parts: Parts) -> App:
             await app.job_manager.finish_job(job, status=Status.FAILED, delete_job=True)
         await asyncio.to_thread(defer_stale, parts)
         await asyncio.to_thread(sweep.drop_expired, parts)
+        await asyncio.to_thread(sweep.drop_orphans, parts)
 
     return app
 

@@ -184,6 +184,9 @@ class ObjectStore(Protocol):
         The caller makes sure that the object is not published.
         """
 
+    def abandon(self, upload: Upload) -> None:
+        """Drop an upload that takes parts; whatever is at the object's key stays."""
+
     def list_uploads(self) -> Iterator[tuple[str, datetime]]:
         """Yield (key, when it was begun) of every upload that is not published, for collecting."""
 

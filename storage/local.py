@@ -210,6 +210,10 @@ class LocalObjectStore:
         """See ``ObjectStore.abort``."""
         self.abort_key(upload.key)
 
+    def abandon(self, upload: Upload) -> None:
+        """See ``ObjectStore.abandon``."""
+        self.abort_key(upload.key)
+
     def list_uploads(self) -> Iterator[tuple[str, datetime]]:
         """See ``ObjectStore.list_uploads``."""
         with store_errors():

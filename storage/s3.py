@@ -194,6 +194,14 @@ class S3ObjectStore:
         with s3_errors():
             self.client.delete_object(**self._at(upload.key))
 
+    def abandon(self, upload: Upload) -> None:
+        """See ``ObjectStore.abandon``."""
+        if upload.store_id:
+            self._abort_multipart(upload.key, upload.store_id)
+        elif is_upload_key(upload.key):
+            with s3_errors():
+                self.client.delete_object(**self._at(upload.key))
+
     def list_uploads(self) -> Iterator[tuple[str, datetime]]:
         """See ``ObjectStore.list_uploads``."""
         for key, found in self._list_multiparts(""):

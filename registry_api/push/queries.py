@@ -152,6 +152,11 @@ def open_in_place(session: Session, digest: Digest) -> bool:
     return session.scalar(query) is not None
 
 
+def has_upload_at(session: Session, key: str) -> bool:
+    """Say whether an upload gathers, or has gathered, at this key of the store."""
+    return session.scalar(select(UploadRow.id).where(UploadRow.key == key).limit(1)) is not None
+
+
 def add_object(session: Session, digest: Digest, size: int) -> int:
     """Say that the service has hashed an object; return its id."""
     session.execute(insert(ObjectRow).values(digest=digest, size=size).on_conflict_do_nothing())

@@ -1,8 +1,9 @@
 """Drop pushes: on request, after a failure, or when their lease has run out."""
 
-from datetime import UTC, datetime
+import logging
+from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
 from registry_api.db.session import transaction
@@ -10,9 +11,12 @@ from registry_api.db.tables import PushRow, UploadRow
 from registry_api.errors import PushNotOpen
 from registry_api.parts import Parts
 from registry_api.push import queries
-from storage.interface import ObjectStore, Upload
+from storage.interface import ObjectStore, StoreError, Upload
+from storage.keys import is_upload_key, parse_object_key
 
 BATCH = 100
+
+logger = logging.getLogger("registry_api")
 
 
 def as_upload(row: UploadRow) -> Upload:
@@ -36,6 +40,21 @@ def drop_upload(session: Session, store: ObjectStore, row: UploadRow) -> None:
         else:
             store.abort(as_upload(row))
     session.delete(row)
+
+
+def abandon_unless_committed(session: Session, store: ObjectStore, upload: Upload) -> None:
+    """Have the store forget an upload just begun if the transaction with its row comes to nothing.
+
+    By then others may use the object's key, so only the upload itself is touched.
+    """
+
+    def abandon(_: Session) -> None:
+        try:
+            store.abandon(upload)
+        except StoreError:
+            logger.exception("upload %s stays until it is swept", upload.key)
+
+    event.listen(session, "after_rollback", abandon)
 
 
 def drop_uploads(session: Session, store: ObjectStore, push: PushRow) -> None:
@@ -73,3 +92,26 @@ def drop_expired(parts: Parts) -> int:
         dropped += len(expired)
         if len(expired) < BATCH:
             return dropped
+
+
+def drop_orphans(parts: Parts) -> int:
+    """Drop uploads in the store that have outlived any push and have no row; return how many.
+
+    A process that dies while it opens uploads leaves them behind.
+    """
+    oldest = datetime.now(UTC) - timedelta(seconds=parts.settings.push_expires_s)
+    stale = [key for key, begun_at in parts.store.list_uploads() if begun_at < oldest]
+    return sum(_drop_orphan(parts, key) for key in stale)
+
+
+def _drop_orphan(parts: Parts, key: str) -> bool:
+    digest = parse_object_key(key)
+    if digest is None and not is_upload_key(key):
+        return False  # somebody else's, in the same bucket
+    with transaction(parts.engine) as session:
+        if digest is not None:
+            queries.lock_digest(session, digest)
+        if queries.has_upload_at(session, key):
+            return False
+        parts.store.abort_key(key)
+    return True

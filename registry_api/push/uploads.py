@@ -22,7 +22,7 @@ from registry_api.parts import Parts
 from registry_api.push import queries
 from registry_api.push.contents import check_contents, contents_of, contents_wanted, pushed_files
 from registry_api.push.service import own_push
-from registry_api.push.sweep import as_upload, drop_upload
+from registry_api.push.sweep import abandon_unless_committed, as_upload, drop_upload
 from storage.interface import ObjectNotFound, Upload
 
 FIRST_TARGETS = 100
@@ -140,6 +140,7 @@ def _begin(session: Session, parts: Parts, row: UploadRow) -> None:
         session, row.digest
     )
     upload = parts.store.begin_upload(row.digest, row.size, in_place=in_place)
+    abandon_unless_committed(session, parts.store, upload)
     row.part_size, row.key = upload.part_size, upload.key
     row.store_id, row.in_place = upload.store_id, upload.in_place
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from sqlalchemy import Engine, text
 
 from ai_model_format.chunks import plan_chunks
 from ai_model_format.digest import digest_of
@@ -150,6 +151,23 @@ def push_plain(
     if uploads:
         send(api, push, uploads, {digest: files[path] for digest, path in by_digest.items()})
     return api.post(f"/v1/pushes/{push['push_id']}/finish")
+
+
+def fail_commits(engine: Engine, table: str) -> None:
+    """Have Postgres refuse, at the commit, every transaction that adds a row to a table."""
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql"
+                " AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$"
+            )
+        )
+        connection.execute(
+            text(
+                f"CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON {table}"
+                " DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()"
+            )
+        )
 
 
 def wait_until(check: Callable[[], bool], what: str) -> None:

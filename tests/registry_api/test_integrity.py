@@ -11,6 +11,7 @@ from sqlalchemy import Engine, text
 from ai_model_format.manifest import Chunk, Manifest
 from tests.registry_api.conftest import (
     begin_manifest,
+    fail_commits,
     make_manifest,
     make_safetensors,
     push_manifest,
@@ -51,6 +52,37 @@ def test_one_flipped_byte_fails_the_push(
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT count(*) FROM upload")) == 0
         assert connection.scalar(text("SELECT count(*) FROM object")) == 0
+
+
+def _open_plain(api: httpx.Client, **sizes: int) -> httpx.Response:
+    """Begin to push files of these sizes and open their uploads, of which nothing is sent."""
+    files = [{"path": p, "size": n, "sha256": sha256(p.encode())} for p, n in sizes.items()]
+    push = api.post("/v1/models/net/pushes", json={"version": "v1", "files": files}).json()
+    uploads = [
+        {
+            "digest": file["sha256"],
+            "size": file["size"],
+            "contents": [{"path": file["path"], "first_chunk": 0, "last_chunk": 1}],
+        }
+        for file in files
+    ]
+    return api.post(f"/v1/pushes/{push['push_id']}/uploads", json={"uploads": uploads})
+
+
+def test_uploads_beside_one_that_does_not_fit_hold_no_room(
+    api: httpx.Client, tmp_path: Path
+) -> None:
+    refused = _open_plain(api, a=2**20, b=2**50)
+    assert (refused.status_code, refused.json()["code"]) == (507, "store_full")
+    assert _stored(tmp_path / "objects") == []
+
+
+def test_uploads_that_are_not_committed_hold_no_room(
+    api: httpx.Client, tmp_path: Path, engine: Engine
+) -> None:
+    fail_commits(engine, "upload")
+    assert _open_plain(api, a=2**20).status_code == 500
+    assert _stored(tmp_path / "objects") == []
 
 
 def _lie_about_file(manifest: Manifest) -> Manifest:

@@ -6,16 +6,29 @@ import signal
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 from sqlalchemy import Engine, text
 
+from registry_api.db.session import transaction
+from registry_api.parts import open_parts
+from registry_api.push import queries, verify
+from registry_api.push.sweep import drop_expired, drop_orphans
 from registry_api.settings import Settings
-from tests.registry_api.conftest import begin_manifest, make_manifest, send, sha256, wait_until
+from tests.registry_api.conftest import (
+    begin_manifest,
+    make_manifest,
+    send,
+    serving,
+    sha256,
+    wait_until,
+)
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -117,9 +130,6 @@ def test_eight_processes_start_at_once_on_an_empty_database(
 
 
 def test_expired_pushes_are_swept(settings: Settings, engine: Engine) -> None:
-    from registry_api.parts import open_parts
-    from registry_api.push.sweep import drop_expired
-    from tests.registry_api.conftest import serving
 
     with serving(settings) as service:
         api = service.client()
@@ -136,3 +146,32 @@ def test_expired_pushes_are_swept(settings: Settings, engine: Engine) -> None:
         parts.close()
         assert api.get(f"/v1/pushes/{begun['push_id']}").status_code == 404
         assert [p for p in settings.local_path.rglob("*") if p.is_file()] == []
+
+
+def test_uploads_of_a_process_that_died_are_swept(settings: Settings) -> None:
+    with serving(settings) as service:
+        api = service.client()
+        begun = begin_manifest(api, "net", "v1", {"m": b"alive"}).json()
+        contents = [{"path": "m", "first_chunk": 0, "last_chunk": 1}]
+        alive = {"digest": sha256(b"alive"), "size": 5, "contents": contents}
+        send(api, begun, [alive], {sha256(b"alive"): b"alive"})
+        now = open_parts(settings)
+        lost = now.store.begin_upload(sha256(b"lost"), 4, in_place=True)
+        assert drop_orphans(now) == 0
+        later = replace(now, settings=settings.model_copy(update={"push_expires_s": -60}))
+        assert drop_orphans(later) == 1
+        keys = [key for key, _ in now.store.list_uploads()]
+        assert len(keys) == 1
+        assert lost.key not in keys
+        now.close()
+
+
+def test_a_claimed_digest_cannot_lock_a_push(settings: Settings) -> None:
+    """Its author is free to choose one that begins as the id of the push."""
+    push_id = uuid.uuid4()
+    parts = open_parts(settings)
+    with transaction(parts.engine) as session:
+        queries.lock_digest(session, "sha256:" + push_id.hex[:16] + "0" * 48)
+        with verify._only_here(parts, push_id) as is_mine, verify._only_here(parts, push_id) as two:
+            assert (is_mine, two) == (True, False)
+    parts.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import Engine
 
 from ai_model_format.digest import digest_of
 from registry_api.parts import open_parts
@@ -18,6 +19,7 @@ from storage.settings import S3Settings
 from tests.registry_api.conftest import (
     Service,
     begin_manifest,
+    fail_commits,
     make_manifest,
     make_safetensors,
     push_manifest,
@@ -102,6 +104,17 @@ def test_bad_bytes_do_not_stay_at_the_objects_key(api: httpx.Client, store: S3Ob
     assert [found.digest for found in store.list()] == []
     assert push_manifest(api, "net", "v1", {"m": data})[1].json()["created"]
     assert [found.size for found in store.list() if found.digest == sha256(data)] == [len(data)]
+
+
+def test_uploads_that_are_not_committed_leave_nothing_open(
+    api: httpx.Client, store: S3ObjectStore, engine: Engine
+) -> None:
+    fail_commits(engine, "upload")
+    data = b"\1" * (DEFAULT_PART_SIZE + 1)
+    begun = begin_manifest(api, "net", "v1", {"m": data}).json()
+    path = f"/v1/pushes/{begun['push_id']}/uploads"
+    assert api.post(path, json={"uploads": [upload_of(data)]}).status_code == 500
+    assert list(store.list_uploads()) == []
 
 
 def test_an_upload_at_a_manifests_key_cannot_spoil_it(

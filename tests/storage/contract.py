@@ -357,6 +357,17 @@ class ObjectStoreContract:
         assert (listed(store), list(store.list_uploads())) == ({}, [])
 
     @pytest.mark.parametrize("in_place", [True, False])
+    def test_abandon(self, store: ObjectStore, data: bytes, in_place: bool) -> None:
+        upload = store.begin_upload(digest_of(data), len(data), in_place=in_place)
+        send_parts(store, upload, data, 1)
+        store_bytes(store, data)
+        assert [key for key, _ in store.list_uploads()] == [upload.key]
+        store.abandon(upload)
+        store.abandon(upload)
+        assert read_all(store, upload.digest) == data
+        assert list(store.list_uploads()) == []
+
+    @pytest.mark.parametrize("in_place", [True, False])
     def test_uploads_under_way_are_listed_and_dropped(
         self, store: ObjectStore, data: bytes, in_place: bool
     ) -> None:
