@@ -8,12 +8,11 @@ from collections import Counter
 import psycopg
 import pytest
 
+from tests.ai_model.faulty_proxy import Answer, faulty_proxy
 from tests.registry_api.routing.conftest import Served
 from tests.services.envoy import converge, digest_for
 from tests.services.inference import InferenceServer
 from tests.services.load import Load, burst
-from tests.services.lost_answers import losing_answers
-from tests.services.lost_answers import losing_answers
 
 SHADOWED = 400
 Z_999 = 3.29
@@ -262,49 +261,19 @@ def test_a_rollback_whose_answer_is_lost_is_done_once(served: Served) -> None:
     stack = served.stack
     before = served.move(2000)
     rollback = ("route", "rollback", "--model-id", served.model_id)
-    with losing_answers(stack.api_ports[0], "/route/rollback", times=1) as url:
-        stack.run(*rollback, "--endpoint", url, code=5)
-    assert stack.traffic().route(served.model_id).revision == before.revision + 1
-    with losing_answers(stack.api_ports[0], "/v1/gateways", times=100) as url:
-        done = stack.run(*rollback, "--endpoint", url)
+    with faulty_proxy(stack.endpoints[0]) as proxy:
+        proxy.break_answers(_lost, times=1, only="/route/rollback")
+        done = stack.run(*rollback, "--endpoint", proxy.endpoint)
+        assert (proxy.times, f"Revision {before.revision + 1} holds" in done.stdout) == (0, True)
+        proxy.break_answers(_lost, times=100, only="/v1/gateways")
+        done = stack.run(*rollback, "--endpoint", proxy.endpoint)
     assert f"Revision {before.revision + 2} is set" in done.stderr
     assert "after   v2.3 80%, v2.4 20%\n" in done.stdout
 
 
-def test_a_version_goes_by_any_of_its_names(served: Served) -> None:
-    stack, route = served.stack, ("route", "--model-id", served.model_id)
-    with stack.registry() as registry:
-        registry.set_alias(served.model_id, "candidate", "v2.4")
-    digest = digest_for(served.model_id, "v2.4")
-    done = stack.run(*route, "--traffic", "20%", "--version", digest)
-    assert "after   v2.3 80%, v2.4 20%\n" in done.stdout
-    done = stack.run(*route, "--traffic", "0", "--version", "candidate")
-    assert "after   v2.3 100%\n" in done.stdout
-    done = stack.run(*route, "--traffic", "10%", "--version", "candidate")
-    assert "after   v2.3 90%, v2.4 10%\n" in done.stdout
-    twice = (*route, "--traffic", "1%", "--traffic", "2%", "--version", "v2.4", "--version")
-    assert "v2.4 is named twice" in stack.run(*twice, "candidate", code=2).stderr
-    stack.run(*route, "--traffic", "0", "--version", "v2.44", code=3)
-    assert stack.traffic().route(served.model_id).revision == 4, "the mistakes changed nothing"
-
-
-def test_a_shadow_may_be_forced(served: Served) -> None:
-    shadow = ("route", "--model-id", served.model_id, "--version", "v2.5", "--shadow", "50%")
-    served.stack.run(*shadow, code=5)
-    assert "a copy of 50% goes to v2.5" in served.stack.run(*shadow, "--force").stdout
-
-
-def test_a_rollback_whose_answer_is_lost_is_done_once(served: Served) -> None:
-    stack = served.stack
-    before = served.move(2000)
-    rollback = ("route", "rollback", "--model-id", served.model_id)
-    with losing_answers(stack.api_ports[0], "/route/rollback", times=1) as url:
-        stack.run(*rollback, "--endpoint", url, code=5)
-    assert stack.traffic().route(served.model_id).revision == before.revision + 1
-    with losing_answers(stack.api_ports[0], "/v1/gateways", times=100) as url:
-        done = stack.run(*rollback, "--endpoint", url)
-    assert f"Revision {before.revision + 2} is set" in done.stderr
-    assert "after   v2.3 80%, v2.4 20%\n" in done.stdout
+def _lost(answer: Answer) -> None:
+    """As from a proxy that did not hear the end of it."""
+    answer.status, answer.body, answer.headers = 504, b"", {}
 
 
 def _settled(server: InferenceServer) -> bool:
