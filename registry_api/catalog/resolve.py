@@ -65,9 +65,10 @@ _NAMES: LiteralString = """
         WHERE model.name = %(model)s ORDER BY version.id DESC LIMIT %(limit)s
     ) UNION ALL (
         SELECT alias.name FROM alias JOIN model ON model.id = model_id
-        WHERE model.name = %(model)s LIMIT %(limit)s
+        WHERE model.name = %(model)s ORDER BY alias.name LIMIT %(limit)s
     )"""
-MAX_NAMES = 200
+MAX_NAMES = 20
+"""Of the newest versions, and of aliases: comparing a mistyped ref with more takes long."""
 
 
 class Shown(NamedTuple):
@@ -127,7 +128,7 @@ def has_model(driver: Driver, model_id: str) -> bool:
 
 
 def names(driver: Driver, model_id: str) -> list[str]:
-    """Return the names of a model's newest versions and its aliases, each once."""
+    """Return the names of a model's newest versions and some of its aliases, each once."""
     found = driver.execute(_NAMES, {"model": model_id, "limit": MAX_NAMES}).fetchall()
     return list(dict.fromkeys(name for (name,) in found))
 

@@ -24,6 +24,8 @@ from registry_api.push.queries import object_digests
 
 NEAR = 0.5
 """How alike a name must be to be offered in place of another, from 0 to 1."""
+MAX_LIKE_LENGTH = 64
+"""Characters of names that are compared, which takes the square of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,15 @@ def not_found(driver: Driver, model_id: str, ref: str) -> RegistryError:
     """Return the error that says whether the model or its version is not there."""
     if not resolve.has_model(driver, model_id):
         return ModelNotFound(model_id)
-    near = get_close_matches(ref, resolve.names(driver, model_id), cutoff=NEAR)
-    return VersionNotFound(model_id, ref, near)
+    return VersionNotFound(model_id, ref, _like(ref, resolve.names(driver, model_id)))
+
+
+def _like(ref: str, names: Sequence[str]) -> list[str]:
+    """Return the names most like a ref. Pure."""
+    if len(ref) > MAX_LIKE_LENGTH:
+        return []
+    short = [name for name in names if len(name) <= MAX_LIKE_LENGTH]
+    return get_close_matches(ref, short, cutoff=NEAR)
 
 
 def find_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest:

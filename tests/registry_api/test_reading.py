@@ -152,3 +152,16 @@ def test_a_version_that_is_not_there_names_those_alike(api: httpx.Client) -> Non
     assert api.put("/v1/models/net/aliases/production", json={"version": "v2.3"}).is_success
     answer = api.get("/v1/models/net/versions/prod/layout")
     assert answer.json()["detail"].endswith("; did you mean production?")
+
+
+def test_a_ref_is_compared_with_few_short_names(api: httpx.Client) -> None:
+    long = "long-" * 20
+    assert push_plain(api, "net", "zeta-1", {"a": b"x"}).json()["created"]
+    assert push_plain(api, "net", f"{long}1", {"a": b"x"}).json()["created"]
+    zeta = api.get("/v1/models/net/versions/zeta-2").json()["detail"]
+    assert zeta.endswith("; did you mean zeta-1?")
+    assert "did you mean" not in api.get(f"/v1/models/net/versions/{long}2").json()["detail"]
+    assert "did you mean" not in api.get(f"/v1/models/net/versions/{long[:60]}").json()["detail"]
+    for number in range(19):
+        assert push_plain(api, "net", f"{number}", {"a": b"x"}).json()["created"]
+    assert "did you mean" not in api.get("/v1/models/net/versions/zeta-2").json()["detail"]
