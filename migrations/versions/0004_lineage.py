@@ -27,8 +27,7 @@ def upgrade() -> None:
         "UPDATE model SET version_count ="
         " (SELECT count(*) FROM version WHERE version.model_id = model.id)"
     )
-    for name, expression in GENERATED.items():
-        op.add_column("version", sa.Column(name, sa.Text(), sa.Computed(expression, True)))
+    _add_generated()
     op.create_index(
         "ix_version_manifest_digest_model_id", "version", ["manifest_digest", "model_id"]
     )
@@ -37,6 +36,15 @@ def upgrade() -> None:
     _add_json()
     _add_parents()
     _add_facts()
+
+
+def _add_generated() -> None:
+    """Add the generated columns in one statement, for which Postgres writes the table once."""
+    added = (
+        f"ADD COLUMN {name} text GENERATED ALWAYS AS ({expression}) STORED"
+        for name, expression in GENERATED.items()
+    )
+    op.execute(f"ALTER TABLE version {', '.join(added)}")
 
 
 def _add_json() -> None:

@@ -53,6 +53,32 @@ def test_many_processes_migrate_an_empty_database_at_once(empty_database: str) -
     assert "version" in _tables(empty_database)
 
 
+def test_versions_are_written_anew_once(empty_database: str) -> None:
+    """A rewrite locks the table for as long as it takes."""
+    upgrade(empty_database, "0003")
+    engine = open_engine(empty_database, pool_size=1)
+    try:
+        with engine.begin() as connection:
+            for statement in COUNTING_REWRITES:
+                connection.execute(text(statement))
+        upgrade(empty_database)
+        with engine.connect() as connection:
+            assert connection.execute(text("SELECT name FROM rewrite")).all() == [("version",)]
+    finally:
+        engine.dispose()
+
+
+COUNTING_REWRITES = (
+    "CREATE TABLE rewrite (name text)",
+    """
+    CREATE FUNCTION count_rewrite() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO rewrite VALUES (pg_event_trigger_table_rewrite_oid()::regclass);
+    END $$
+    """,
+    "CREATE EVENT TRIGGER counting ON table_rewrite EXECUTE FUNCTION count_rewrite()",
+)
+
+
 @pytest.mark.parametrize("statement", ["UPDATE event SET actor = 'x'", "DELETE FROM event"])
 def test_events_cannot_be_changed(engine: Engine, statement: str) -> None:
     with engine.connect() as connection, pytest.raises(DBAPIError, match="never changed"):
