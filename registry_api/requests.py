@@ -31,7 +31,7 @@ from ai_model_format.names import RESERVED_NAMES
 from ai_model_format.wire import ModelId
 from registry_api.access import ANONYMOUS, Caller, find_token, hash_of
 from registry_api.db.session import Driver, driver_reading, reading, transaction
-from registry_api.errors import Unauthenticated
+from registry_api.errors import Forbidden, Unauthenticated
 from registry_api.get.edge import Edge, choose_edge, client_address
 from registry_api.parts import Parts
 
@@ -268,8 +268,14 @@ async def get_any_writer(caller: AnyCaller) -> Caller:
 
 
 async def get_admin(caller: AnyCaller) -> Caller:
-    """Return a caller who may do everything."""
+    """Return a caller who may do everything: who makes tokens could else make one for all models.
+
+    Raises:
+        Forbidden: the token is no admin's, or is not for all models.
+    """
     caller.require("admin")
+    if not caller.sees_all:
+        raise Forbidden("this needs an admin's token for all models; yours is for some")
     return caller
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -54,6 +55,9 @@ def test_every_request_needs_its_role(service: Service) -> None:
                 assert answer.status_code == (401 if role == "nobody" else 403), (role, path)
         if "team/net" in path:
             assert elsewhere.request(method, path, json=body).status_code == 403, path
+        if path == "/v1/tokens":
+            assert elsewhere.request(method, path, json=body).status_code == 403, path
+    assert elsewhere.delete(f"/v1/tokens/{uuid.uuid4()}").status_code == 403
     assert elsewhere.get("/v1/models").json()["models"] == []
     assert [m["model_id"] for m in clients["reader"].get("/v1/models").json()["models"]] == [
         "team/net"
