@@ -84,6 +84,9 @@ def put(
 ) -> tuple[AliasInfo, str]:
     """Point an alias at the version that ``ref`` means, if it is still what the caller saw.
 
+    Where it points there already there is nothing to change, whatever the conditions: they
+    may be those of a first try whose answer got lost (RFC 9110, 13.1.1).
+
     Raises:
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
@@ -93,10 +96,12 @@ def put(
     model = queries.lock_model(session, model_id)
     if model is None:
         raise ModelNotFound(model_id)
-    _check_conditions(queries.find_alias(session, model.id, alias), if_match, if_none_match)
     version = queries.resolve(session, model_id, ref)
     if version is None:
         raise VersionNotFound(model_id, ref)
+    row = queries.find_alias(session, model.id, alias)
+    if row is None or row.version_id != version.id:
+        _check_conditions(row, if_match, if_none_match)
     row = point(session, caller, model, alias, version)
     return info(model, row, version.name, version.manifest_digest), etag_of(row)
 
