@@ -4,9 +4,12 @@ import asyncio
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import anyio.from_thread
+from anyio import CapacityLimiter, fail_after, to_thread
+from anyio.lowlevel import RunVar
 from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
@@ -33,6 +36,12 @@ from storage.interface import Upload, UploadIncomplete
 POLL_S = 0.025
 MAX_POLL_S = 0.2
 PIECE_SIZE = 1024 * 1024
+PIECE_TIMEOUT_S = 120
+"""For a client to send a piece: slower ones would hold a lane for hours."""
+PART_LANES = 64
+"""Parts that a process takes at once, each in a thread that mostly waits for its client."""
+
+_part_lanes = RunVar[CapacityLimiter]("_part_lanes")
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["push"])
 
@@ -159,13 +168,16 @@ async def put_part(
     if request.headers.get("content-encoding", "identity") != "identity":
         raise InvalidRequest("parts are sent as they are, without Content-Encoding")
     upload = await run_in_threadpool(_writable, parts, upload_id, part_number)
+    write = partial(parts.store.write_part, upload, part_number, _pieces(request))
     try:
-        await run_in_threadpool(parts.store.write_part, upload, part_number, _pieces(request))
+        await to_thread.run_sync(write, limiter=_lanes())
     except UploadIncomplete as error:
         start, end = upload.part_range(part_number)
         raise InvalidRequest(f"part {part_number} has {end - start} bytes, not these") from error
     except ClientDisconnect:
         return Response(status_code=400)  # to nobody
+    except TimeoutError:
+        return Response(status_code=408, headers={"Connection": "close"})
     return Response(status_code=204)
 
 
@@ -179,18 +191,33 @@ def _writable(parts: Parts, upload_id: uuid.UUID, part_number: int) -> Upload:
         return uploads.writable_part(session, upload_id, part_number)
 
 
+def _lanes() -> CapacityLimiter:
+    """Return what bounds the threads for parts, which are none of those that handlers run in."""
+    try:
+        return _part_lanes.get()
+    except LookupError:
+        limiter = CapacityLimiter(PART_LANES)
+        _part_lanes.set(limiter)
+        return limiter
+
+
 def _pieces(request: Request) -> Iterator[bytes]:
-    """Yield the body to a thread in pieces of about 1 MiB, each asked for when it is needed."""
+    """Yield the body to a thread in pieces of about 1 MiB, each asked for when it is needed.
+
+    Raises:
+        TimeoutError: the client took too long over a piece.
+    """
     stream = request.stream()
 
     async def next_piece() -> bytes:
         gathered: list[bytes] = []
         size = 0
-        async for data in stream:
-            gathered.append(data)
-            size += len(data)
-            if size >= PIECE_SIZE:
-                break
+        with fail_after(PIECE_TIMEOUT_S):
+            async for data in stream:
+                gathered.append(data)
+                size += len(data)
+                if size >= PIECE_SIZE:
+                    break
         return b"".join(gathered)
 
     while piece := anyio.from_thread.run(next_piece):

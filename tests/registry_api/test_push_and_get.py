@@ -2,13 +2,24 @@
 
 import gzip
 import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import httpx
+import pytest
 import safetensors.numpy
 
 from ai_model_format.manifest_reader import parse_manifest
 from ai_model_format.wire import MAX_METADATA_BYTES
-from tests.registry_api.conftest import make_safetensors, push_plain, sha256
+from tests.registry_api.conftest import (
+    Service,
+    make_safetensors,
+    push_plain,
+    sha256,
+    wait_until,
+)
 
 
 def test_a_pushed_file_comes_back(api: httpx.Client) -> None:
@@ -80,3 +91,59 @@ def test_a_megabyte_of_parameters_comes_back_as_it_was_and_more_than_the_limit_i
     too_much = {"parameters": {"p": "x" * MAX_METADATA_BYTES}}
     refused = push_plain(api, "m", "v2", {"a": b"2"}, metadata=too_much)
     assert (refused.status_code, refused.json()["code"]) == (413, "payload_too_large")
+
+
+@contextmanager
+def begun_parts(api: httpx.Client, count: int) -> Iterator[list[socket.socket]]:
+    """Open uploads of two bytes each and send the first one only."""
+    files = {f"f{number}": b"%02d" % number for number in range(count)}
+    listed = [{"path": p, "size": 2, "sha256": sha256(d)} for p, d in files.items()]
+    push = api.post("/v1/models/slow/pushes", json={"version": "v1", "files": listed}).json()
+    uploads = [
+        {
+            "digest": file["sha256"],
+            "size": 2,
+            "contents": [{"path": file["path"], "first_chunk": 0, "last_chunk": 1}],
+        }
+        for file in listed
+    ]
+    opened = api.post(f"/v1/pushes/{push['push_id']}/uploads", json={"uploads": uploads}).json()
+    with ExitStack() as stack:
+        lanes = []
+        for upload in opened["uploads"]:
+            url = httpx.URL(upload["targets"][0]["url"])
+            lane = stack.enter_context(socket.create_connection((url.host, url.port), timeout=60))
+            head = f"PUT {url.raw_path.decode()} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+            lane.sendall(head.encode() + b"0")
+            lanes.append(lane)
+        yield lanes
+
+
+def test_slow_uploads_do_not_stop_others(service: Service, tmp_path: Path) -> None:
+    """More of them than handlers have threads."""
+
+    def taken() -> int:
+        count = 0
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                count += link.readlink().match(f"{tmp_path}/objects/uploads/*/data")
+        return count
+
+    api = service.client()
+    push_plain(api, "net", "v1", {"a": b"x"})
+    with begun_parts(api, 48) as lanes:
+        wait_until(lambda: taken() >= 40, "taking the parts")
+        answer = api.get("/v1/models/net/versions/v1", timeout=20)
+        assert answer.json()["version"] == "v1"
+        assert push_plain(service.client(), "net", "v2", {"a": b"x"}).json()["state"] == "ready"
+        for number, lane in enumerate(lanes):
+            lane.sendall(b"%d" % (number % 10))
+        assert {lane.recv(12) for lane in lanes} == {b"HTTP/1.1 204"}
+
+
+def test_a_piece_that_takes_too_long_is_given_up(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry_api.push.api.PIECE_TIMEOUT_S", 0.1)
+    with begun_parts(api, 1) as (lane,):
+        assert lane.recv(12) == b"HTTP/1.1 408"
