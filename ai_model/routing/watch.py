@@ -172,8 +172,10 @@ class Watcher:
             return
         route = self._traffic.route(model_id)
         shadow = [route.shadow] if route.shadow else []
-        for share in (*route.shares, *shadow, *route.standby):
+        for share in (*route.shares, *shadow):
             yield share.version, share.manifest_digest
+        for waiting in route.standby:
+            yield waiting.version, waiting.manifest_digest
 
     def _load(self, version: str, digest: str) -> None:
         loaded = Loaded(version, digest, self._fetch(version, digest))

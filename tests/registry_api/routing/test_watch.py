@@ -19,7 +19,6 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from ai_model.routing.watch import Watcher, WatchOptions
-from ai_model.routing.watch import Watcher, WatchOptions
 from ai_model_format.wire import EndpointInfo
 from tests.services.cable import cable_to
 from tests.services.envoy import TrafficStack, converge
@@ -176,105 +175,12 @@ def test_a_sidecar_follows_the_route_and_loses_nothing(watched: Watched) -> None
         assert watched.live() == {"v1", "v2"}
         watched.route("--traffic", "100%", "--version", "v2", "--force")
         watched.route("--traffic", "100%", "--version", "v2")
-        # Where rollback leads stays loaded; after another change it no longer leads to v1.
-        watched.stack.run("route", "rollback", "--model-id", watched.model_id)
-        assert watched.live() == {"v1", "v2"}
-        watched.route("--traffic", "100%", "--version", "v2", "--force")
-        watched.route("--traffic", "100%", "--version", "v2")
         converge(lambda: watched.asked()[-1] == ("unload", "v1"))
         before = load.total
         converge(lambda: load.total > before + 50)
     assert load.lost == {}
     assert watched.asked() == [("load", "v1"), ("load", "v2"), ("unload", "v1")]
     assert watched.live() == {"v2"}
-
-
-def test_rollback_leads_to_what_is_still_loaded(watched: Watched) -> None:
-    watched.watch(ttl_s=3)
-    watched.route("--traffic", "100%", "--version", "v1", "--force")
-    watched.holds("v1")
-    watched.route("--traffic", "100%", "--version", "v2", "--force")
-    watched.holds("v1", "v2")
-    beat = watched.endpoint()
-    assert beat is not None
-    converge(lambda: _beaten_since(watched, beat, seconds=6))
-    done = watched.stack.run("route", "rollback", "--model-id", watched.model_id)
-    assert "v1 is loaded by 1 live node" in done.stdout
-    assert watched.asked() == [("load", "v1"), ("load", "v2")]
-
-
-def test_a_version_that_never_becomes_ready_is_given_up(watched: Watched) -> None:
-    """The server has v2 only; nothing loads v1, and the alias names it at first."""
-    watched.server.stop()
-    watched.server.versions = ("v2",)
-    watched.server.start()
-    watched.alias("v1")
-    address = watched.server.address
-    watched.watch("--alias", "production", "--ready", f"http://{address}/ready/{{version}}",
-                  "--address", address, hooks=False)  # fmt: skip
-    converge(lambda: f"v1 is at {watched.folder}" in watched.log, timeout_s=START_S)
-    watched.alias("v2")
-    watched.holds("v2")
-    assert "v1 is not wanted any more, and was never ready" in watched.log
-
-
-def test_a_load_that_takes_too_long_is_tried_again(watched: Watched) -> None:
-    watched.alias("v1")
-    said: list[str] = []
-    address = f"http://{watched.server.address}"
-    options = WatchOptions(
-        watched.model_id, "production", watched.folder / "served",
-        on_load=f"{address}/hook", ready=f"{address}/ready/another", ready_within_s=0.1,
-    )  # fmt: skip
-    with watched.stack.registry() as registry:
-        watcher = Watcher(registry, options, on_event=said.append)
-        thread = threading.Thread(target=watcher.run)
-        thread.start()
-        try:
-            converge(lambda: len(watched.asked()) >= 3, timeout_s=START_S)
-        finally:
-            watcher.stop()
-            thread.join()
-    assert watched.asked()[:3] == [("load", "v1"), ("unload", "v1"), ("load", "v1")]
-    assert any("not ready for v1 within 0.1 s" in event for event in said)
-
-
-def test_what_came_back_is_not_unloaded(watched: Watched) -> None:
-    """The unload of v1 failed; before it is tried again, v1 is wanted again."""
-    watched.alias("v1")
-    log, script = watched.folder / "loads.txt", watched.folder / "load.py"
-    script.write_text(f"{LOG}\nsys.exit(sys.argv[2] == 'unload')")
-    watched.watch(
-        "--alias", "production", "--on-load", f"{sys.executable} {script} {log}",
-        "--address", watched.server.address, hooks=False,
-    )  # fmt: skip
-    watched.holds("v1")
-    watched.alias("v2")
-    converge(lambda: "unload" in log.read_text())
-    watched.alias("v1")
-    watched.holds("v1")
-    converge(lambda: _after_the_last_load(log), timeout_s=START_S)
-    v1, v2, again = [path for action, path in _told(log) if action == "load"]
-    assert again == v1
-    assert set(_after_the_last_load(log)) == {v2}
-
-
-def test_a_busy_server_keeps_its_lease(watched: Watched) -> None:
-    watched.watch(ttl_s=6)
-    watched.route("--traffic", "100%", "--version", "v1", "--force")
-    watched.holds("v1")
-    watched.route("--traffic", "50%", "--version", "v2", "--force")
-    watched.holds("v1", "v2")
-    beat = watched.endpoint()
-    process = watched.server.process
-    assert beat is not None
-    assert process is not None
-    process.send_signal(signal.SIGSTOP)
-    try:
-        converge(lambda: _beaten_since(watched, beat, seconds=14))
-    finally:
-        process.send_signal(signal.SIGCONT)
-    assert watched.live() == {"v1", "v2"}
 
 
 def test_rollback_leads_to_what_is_still_loaded(watched: Watched) -> None:
@@ -451,18 +357,6 @@ def test_a_sidecar_may_want_some_layers_only(watched: Watched) -> None:
         "action", "model_id", "version", "digest", "path",
     }  # fmt: skip
     assert Path(said["path"]).name.startswith(said["digest"].removeprefix("sha256:"))
-
-
-def _after_the_last_load(log: Path) -> list[str]:
-    """Return the directories that were unloaded since something was loaded last."""
-    told = _told(log)
-    last = max(number for number, (action, _) in enumerate(told) if action == "load")
-    return [path for _, path in told[last + 1 :]]
-
-
-def _told(log: Path) -> list[tuple[str, str]]:
-    lines = log.read_text().splitlines()
-    return [(action, path) for action, _, path in (line.partition(" ") for line in lines)]
 
 
 def _after_the_last_load(log: Path) -> list[str]:
