@@ -58,7 +58,7 @@ def test_a_gateway_that_says_the_same_again_wakes_nobody(engine: Engine) -> None
                 gateways.applied(session, "edge-1", clusters=revision)
         last = bump(engine)
         heard: list[str] = []
-        for notification in listener.notifies():
+        for notification in listener.notifies(timeout=HANGS_S):
             heard.append(notification.payload)
             if notification.payload == last:
                 break
