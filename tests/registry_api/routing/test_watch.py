@@ -197,6 +197,27 @@ def test_rollback_leads_to_what_is_still_loaded(watched: Watched) -> None:
     assert watched.asked() == [("load", "v1"), ("load", "v2")]
 
 
+def test_a_rollout_loads_its_version_and_the_way_back_stays(watched: Watched) -> None:
+    watched.watch()
+    watched.route("--traffic", "100%", "--version", "v1", "--force")
+    watched.holds("v1")
+    path = f"/m/{watched.model_id}/predict"
+    converge(lambda: httpx.get(f"{watched.stack.gateway_url}{path}").status_code == 200)
+    traffic = watched.stack.traffic()
+    with Load(watched.stack.gateway_port, path) as load:
+        watched.stack.run(
+            "rollout", "start", "--model-id", watched.model_id, "--version", "v2",
+            "--steps", "50%,100%", "--interval", "1s", "--min-requests", "5",
+        )  # fmt: skip
+        converge(lambda: traffic.rollout(watched.model_id).state != "running", timeout_s=START_S)
+        before = load.answers[200, "v1"]
+        watched.stack.run("route", "rollback", "--model-id", watched.model_id, "--to-revision", "1")
+        converge(lambda: load.answers[200, "v1"] > before + 50)
+    assert traffic.rollout(watched.model_id).state == "succeeded"
+    assert load.lost == {}
+    assert watched.asked() == [("load", "v1"), ("load", "v2")], "v1 was there all along"
+
+
 def test_a_version_that_never_becomes_ready_is_given_up(watched: Watched) -> None:
     """The server has v2 only; nothing loads v1, and the alias names it at first."""
     watched.server.stop()
