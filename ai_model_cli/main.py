@@ -95,7 +95,7 @@ def cli() -> None:
     AI_MODEL_CACHE, AI_MODEL_CONFIG), else the config file.
 
     Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 not allowed, 5 conflict,
-    6 bytes do not match, 7 network (worth a retry), 8 disk or quota full,
+    6 bytes do not match, 7 network (worth a retry), 8 disk full,
     130 interrupted.
     """
 
