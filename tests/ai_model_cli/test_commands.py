@@ -194,10 +194,13 @@ def test_diff_names_tensors(shell, pushed, weights):
     )
 
 
-def test_aliases_move(shell, pushed):
+def test_aliases_move(shell, pushed, weights):
     model = pushed[:2]
     assert shell.json("alias", "set", "production", *pushed)["version"] == "v1"
-    shell.run("alias", "set", "production", *pushed, "--create-only", code=5)
+    shell.run("alias", "set", "production", *pushed, "--create-only")  # where it points already
+    shell.run("push", str(weights), *model, "--version", "v2")
+    newer = ("alias", "set", "production", *model, "--version", "v2")
+    shell.run(*newer, "--create-only", code=5)
     assert shell.lines("alias", "ls", *model)[1].split()[:2] == ["production", "v1"]
     assert shell.json("alias", "rm", "production", *model)["removed"] is True
     assert shell.json("alias", "ls", *model) == {"aliases": []}
