@@ -23,7 +23,7 @@ def command() -> None:
 @options.model_id
 @click.option("--version", required=True, metavar="REF", help="Version to point at.")
 @click.option("--expect", metavar="VERSION", help="Move it only if it points at this one now.")
-@click.option("--create-only", is_flag=True, help="Fail if the alias exists.")
+@click.option("--create-only", is_flag=True, help="Fail if the alias points elsewhere.")
 @options.common_options
 @click.pass_obj
 def set_alias(
