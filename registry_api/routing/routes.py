@@ -98,7 +98,7 @@ def change(
     shadowing = _shadowing(session, model_id, wanted)
     shadow = _share(shadowing, wanted.shadow.basis_points) if shadowing and wanted.shadow else None
     shares = [_share(version, split[version.name]) for version in versions]
-    if current is not None and _is_repeat(current, caller, shares, shadow, expected):
+    if current is not None and _is_repeat(current, caller, shares, shadow, wanted.reason, expected):
         return _as_it_holds(session, model, current)
     safety.check_revision(current, expected)
     safety.check_shares(split)
@@ -144,11 +144,12 @@ def rollback(
     seen = expected if expected is not None else current.revision if current else 0
     target = wanted.to_revision or seen - 1
     goal = queries.route_at(session, model.id, target)
+    reason = wanted.reason or f"back to revision {target}"
     if (
         current is not None
         and goal is not None
         and current.kind == kind
-        and _is_repeat(current, caller, goal.shares, goal.shadow, expected)
+        and _is_repeat(current, caller, goal.shares, goal.shadow, reason, expected)
     ):
         return _as_it_holds(session, model, current)
     safety.check_revision(current, expected)
@@ -164,7 +165,7 @@ def rollback(
         cohorts=goal.cohorts,
         shadow=goal.shadow,
         kind=kind,
-        reason=wanted.reason or f"back to revision {target}",
+        reason=reason,
     )
     return _add(session, caller, model, current, next_row)
 
@@ -238,6 +239,7 @@ def _is_repeat(
     caller: Caller,
     shares: Sequence[Share],
     shadow: Share | None,
+    reason: str | None,
     expected: int | None,
 ) -> bool:
     """Say whether this very change was made already, and only its answer was lost."""
@@ -247,6 +249,7 @@ def _is_repeat(
         and current.created_by == caller.name
         and current.shares == list(shares)
         and current.shadow == shadow
+        and current.reason == reason
     )
 
 

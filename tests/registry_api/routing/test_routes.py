@@ -104,6 +104,8 @@ def test_two_who_start_from_the_same_revision(registry: Engine) -> None:
 def test_the_same_change_sent_again_is_the_same_revision(registry: Engine) -> None:
     first = change(registry, expected=0, shares={"v1": WHOLE})
     assert change(registry, expected=0, shares={"v1": WHOLE}).revision == first.revision
+    with pytest.raises(RouteChanged):  # somebody else who wants the same, of a token that is shared
+        change(registry, expected=0, shares={"v1": WHOLE}, reason="mine")
 
 
 def test_rollback_returns_exactly_and_twice_returns_here(registry: Engine) -> None:
