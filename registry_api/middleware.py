@@ -21,7 +21,7 @@ from registry_api.errors import (
     Unauthenticated,
 )
 from registry_api.problems import known_error, problem_response
-from registry_api.requests import caller_with
+from registry_api.requests import bearer_secret, caller_with
 
 REQUEST_ID_HEADER = "X-Request-Id"
 MAX_ANONYMOUS_BODY = 64 * 1024
@@ -125,11 +125,11 @@ class BoundedBody:
     async def _limit(self, scope: Scope, headers: Headers) -> _Limit:
         """Return the limit; small plain bodies, as of most requests, are for everybody."""
         anonymous = _limit_of(MAX_ANONYMOUS_BODY)
-        scheme, _, secret = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or _is_small(headers):
+        secret = bearer_secret(headers)
+        if secret is None or _is_small(headers):
             return anonymous
         try:
-            caller = await caller_with(scope["app"], secret.strip())
+            caller = await caller_with(scope["app"], secret)
         except Unauthenticated as error:
             return _Limit(anonymous.size, error)
         return self._limit_for(caller)

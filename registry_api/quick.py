@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ai_model_format.names import InvalidName, parse_model_id, parse_ref
 from registry_api.access import Caller, hash_of
 from registry_api.parts import Parts
-from registry_api.requests import Reads, StrictRoute
+from registry_api.requests import Reads, StrictRoute, bearer_secret
 
 
 class QuickRoute(StrictRoute):
@@ -64,5 +64,5 @@ def _found(request: Request) -> dict[str, Any] | None:
 
 
 def _known_caller(request: Request, parts: Parts) -> Caller | None:
-    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
-    return parts.tokens.get(hash_of(secret)) if scheme.lower() == "bearer" else None
+    secret = bearer_secret(request.headers)
+    return parts.tokens.get(hash_of(secret)) if secret is not None else None

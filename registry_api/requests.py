@@ -18,11 +18,13 @@ from fastapi import Depends, FastAPI, Header, Request
 from fastapi.exceptions import HTTPException
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.utils import get_authorization_scheme_param
 from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from ai_model_format.digest import Digest
@@ -216,6 +218,12 @@ async def get_caller(
     if parts.settings.anonymous_read:
         return ANONYMOUS
     raise Unauthenticated("send a token: Authorization: Bearer <token>")
+
+
+def bearer_secret(headers: Headers) -> str | None:
+    """Return the secret of the token that a request shows, read as ``HTTPBearer`` does. Pure."""
+    scheme, secret = get_authorization_scheme_param(headers.get("authorization"))
+    return secret if scheme.lower() == "bearer" else None
 
 
 async def caller_with(app: FastAPI, secret: str) -> Caller:
