@@ -5,7 +5,7 @@ Requests end where chunks do, so that each chunk is verified within one answer.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -14,8 +14,9 @@ from ai_model_format.byte_range import ByteRange, merge_ranges
 from ai_model_format.digest import Digest
 from ai_model_format.manifest import File
 
-REQUEST_SIZE = 16 * 1024 * 1024
-MIN_REQUEST_SIZE = 1024 * 1024
+LARGEST_REQUEST = 64 * 1024 * 1024
+LAST_REQUEST = 16 * 1024 * 1024
+SMALLEST_REQUEST = 1024 * 1024
 MAX_GAP = 64 * 1024
 
 
@@ -136,7 +137,9 @@ def plan_requests(
 
     Neighbours are joined across gaps, so that in all at most 1% and 16 KiB more are received
     than is written: what is wanted in several places is received once, which pays for gaps too.
-    Every connection gets at least two requests, where there are bytes enough.
+    Every connection gets at least two requests, where there are bytes enough. Each request is half
+    of what is every connection's share of what is left then: a store spends less on few large ones,
+    and those at the end are smaller, so that no connection is left alone with much.
 
     Raises:
         LayoutDoesNotFit: the layout lacks a file.
@@ -147,15 +150,15 @@ def plan_requests(
         offset = run.offset + piece.start - run.start
         by_object.setdefault(run.object, []).append((offset, piece))
     total = sum(piece.size for piece in pieces)
-    size = min(max(total // (2 * connections), MIN_REQUEST_SIZE), REQUEST_SIZE)
     written = bytes_placed(pieces)
     budget = written - total + written // 100 + 16 * 1024
     gap = widest_gap(by_object.values(), budget=budget)
-    return [
-        RangeRequest(digest, tuple(group))
-        for digest, placed in by_object.items()
-        for group in _groups(sorted(placed, key=lambda item: item[0]), gap, size)
-    ]
+    last = _between(SMALLEST_REQUEST, total // (2 * connections), LAST_REQUEST)
+
+    def share(left: int) -> int:
+        return _between(last, left // (2 * connections), LARGEST_REQUEST)
+
+    return list(_cut(by_object, gap, share, left=total))
 
 
 def widest_gap(objects: Iterable[Sequence[tuple[int, Piece]]], *, budget: int) -> int:
@@ -171,20 +174,31 @@ def widest_gap(objects: Iterable[Sequence[tuple[int, Piece]]], *, budget: int) -
     return min(gaps[affordable - 1], MAX_GAP) if affordable else 0
 
 
-def _groups(
-    placed: Sequence[tuple[int, Piece]], gap: int, size: int
-) -> Iterator[list[tuple[int, Piece]]]:
-    """Cut what lies in one object into requests."""
-    group: list[tuple[int, Piece]] = []
-    for offset, piece in placed:
-        if group:
-            start, end = group[0][0], group[-1][0] + group[-1][1].size
-            if not 0 <= offset - end <= gap or offset + piece.size - start > size:
-                yield group
-                group = []
-        group.append((offset, piece))
-    if group:
-        yield group
+def _cut(
+    objects: Mapping[Digest, list[tuple[int, Piece]]],
+    gap: int,
+    share: Callable[[int], int],
+    *,
+    left: int,
+) -> Iterator[RangeRequest]:
+    """Cut what lies in objects into requests of ``share`` of the bytes that are left."""
+    size = share(left)
+    for digest, placed in objects.items():
+        group: list[tuple[int, Piece]] = []
+        for offset, piece in sorted(placed, key=lambda item: item[0]):
+            if group:
+                start, end = group[0][0], group[-1][0] + group[-1][1].size
+                if not 0 <= offset - end <= gap or offset + piece.size - start > size:
+                    yield RangeRequest(digest, tuple(group))
+                    group, size = [], share(left)
+            group.append((offset, piece))
+            left -= piece.size
+        yield RangeRequest(digest, tuple(group))
+        size = share(left)
+
+
+def _between(least: int, wanted: int, most: int) -> int:
+    return min(max(wanted, least), most)
 
 
 def _run_of(piece: Piece, layout: Mapping[str, Sequence[Run]]) -> Run:

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from ai_model.get.outputs import Output
 from ai_model.get.plan import (
+    LARGEST_REQUEST,
+    LAST_REQUEST,
     MAX_GAP,
-    REQUEST_SIZE,
     LayoutDoesNotFit,
     Run,
     pieces_of,
@@ -86,7 +87,7 @@ def test_requests_cost_little_more_than_the_pieces(plan, connections):
     for request in plan_requests(pieces, layout, connections=connections):
         first, last = request.pieces[0], request.pieces[-1]
         size = last[0] + last[1].size - first[0]
-        assert 0 < size <= REQUEST_SIZE
+        assert 0 < size <= LARGEST_REQUEST
         fetched += size
     written = sum(piece.size * len(piece.places) for piece in pieces)
     assert sum(piece.size for piece in pieces) <= fetched <= written * 1.01 + 16 * 1024
@@ -97,6 +98,30 @@ def test_neighbours_share_a_request():
     output = Output("f", file, (SourceRange(ByteRange(0, file.size)),), complete=True)
     requests = plan_requests(pieces_of([output]), {"f": [Run(0, "o", 0)]}, connections=8)
     assert len(requests) == 1
+
+
+def sizes_of_requests(file: File, *, connections: int) -> list[int]:
+    output = Output("f", file, (SourceRange(ByteRange(0, file.size)),), complete=True)
+    layout = {"f": [Run(0, "o", 0)]}
+    requests = plan_requests(pieces_of([output]), layout, connections=connections)
+    return [sum(piece.size for _, piece in request.pieces) for request in requests]
+
+
+def test_requests_are_large_first_and_small_last():
+    mib = 1024 * 1024
+    chunks = tuple(Chunk(digest_of(b"%d" % n), 4 * mib) for n in range(512))
+    file = File("f", 2048 * mib, digest_of(b"f"), "x/x", "opaque", chunks)
+    sizes = sizes_of_requests(file, connections=8)
+    assert sizes[:16] == [LARGEST_REQUEST] * 16
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-4:-1] == [LAST_REQUEST] * 3
+
+
+def test_a_small_file_is_shared_among_the_connections():
+    file = make_file("f", [100_000 + n for n in range(320)])
+    sizes = sizes_of_requests(file, connections=8)
+    assert len(sizes) >= 16
+    assert max(sizes) <= file.size / 16
 
 
 def test_wide_gaps_are_not_fetched():
