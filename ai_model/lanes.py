@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 START = 4
 MOST = 32
-PLANNED = 8
-"""Lanes that ranges are cut for, so that more of them still find work."""
 WORTH = 1.2
 WINDOW_S = 0.25
 

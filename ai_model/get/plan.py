@@ -16,7 +16,7 @@ from ai_model_format.manifest import File
 
 LARGEST_REQUEST = 64 * 1024 * 1024
 LAST_REQUEST = 16 * 1024 * 1024
-SMALLEST_REQUEST = 1024 * 1024
+SMALLEST_REQUEST = 4 * 1024 * 1024
 MAX_GAP = 64 * 1024
 
 
@@ -137,9 +137,8 @@ def plan_requests(
 
     Neighbours are joined across gaps, so that in all at most 1% and 16 KiB more are received
     than is written: what is wanted in several places is received once, which pays for gaps too.
-    Every connection gets at least two requests, where there are bytes enough. Each request is half
-    of what is every connection's share of what is left then: a store spends less on few large ones,
-    and those at the end are smaller, so that no connection is left alone with much.
+    Each request is half of a connection's share of what is left then: a store spends less on few
+    large ones, and those at the end are smaller, so that no connection is left alone with much.
 
     Raises:
         LayoutDoesNotFit: the layout lacks a file.
@@ -153,7 +152,7 @@ def plan_requests(
     written = bytes_placed(pieces)
     budget = written - total + written // 100 + 16 * 1024
     gap = widest_gap(by_object.values(), budget=budget)
-    last = _between(SMALLEST_REQUEST, total // (2 * connections), LAST_REQUEST)
+    last = _between(SMALLEST_REQUEST, total // (4 * connections), LAST_REQUEST)
 
     def share(left: int) -> int:
         return _between(last, left // (2 * connections), LARGEST_REQUEST)

@@ -24,7 +24,7 @@ from ai_model.get.reuse import Reuser
 from ai_model.get.select import Chosen
 from ai_model.get.source import ObjectMoved, Source
 from ai_model.get.targets import MemoryTarget, Target
-from ai_model.lanes import PLANNED, Lanes
+from ai_model.lanes import START, Lanes
 from ai_model.parallel import run_parallel
 from ai_model.progress import Meter, OnProgress, Phase
 from ai_model.version import Version
@@ -163,7 +163,7 @@ class Transfer:
     def _plan(self, pieces: Sequence[Piece]) -> list[RangeRequest]:
         layout = self._source.layout([piece.file.path for piece in pieces])
         try:
-            return plan_requests(pieces, layout, connections=self._api.connections or PLANNED)
+            return plan_requests(pieces, layout, connections=self._api.connections or START)
         except LayoutDoesNotFit as error:
             raise AiModelError(f"The registry's layout is wrong: {error}.") from error
 

@@ -1,18 +1,19 @@
-"""Many machines in one process: each thread is a client of its own, with its own cache and target.
+"""Many machines: each is a process with a cache and a target of its own, forked when all is loaded.
 
-Says ``ready`` and waits for a line on stdin, so that several such processes start at once; then
-prints one JSON object a client. A hundred processes would measure the start of Python a hundred
-times.
+Says ``ready`` and waits for a line on stdin; then prints one JSON object a client. Commands
+would measure the start of Python a hundred times, threads how they wait for one interpreter.
 """
 
 import argparse
+import gc
 import json
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 
 from benchmarks.clients import raw
@@ -33,9 +34,7 @@ def get_raw(url: str, size: int, folder: Path) -> int:
     return size
 
 
-def timed(
-    client: Callable[[Path], int], folder: Path, go: threading.Event, turns: threading.Semaphore
-) -> None:
+def timed(client: Callable[[Path], int], folder: Path, go: Event, turns: Semaphore) -> None:
     """Run one client and print what came of it."""
     go.wait()
     with turns:
@@ -55,7 +54,7 @@ def _timed(client: Callable[[Path], int], folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the clients of this process."""
+    """Run the clients."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--clients", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
@@ -73,18 +72,20 @@ def main() -> None:
         import ai_model.get.run  # noqa: F401 - what a process of its own would have loaded
 
         client = partial(get, asked.model_id, asked.version)
-    go, turns = threading.Event(), threading.Semaphore(asked.at_once or asked.clients)
-    threads = [
-        threading.Thread(target=timed, args=(client, asked.folder / str(number), go, turns))
+    fork = get_context("fork")
+    go, turns = fork.Event(), fork.Semaphore(asked.at_once or asked.clients)
+    machines = [
+        fork.Process(target=timed, args=(client, asked.folder / str(number), go, turns))
         for number in range(asked.clients)
     ]
-    for thread in threads:
-        thread.start()
+    gc.freeze()
+    for machine in machines:
+        machine.start()
     print("ready", flush=True)
     sys.stdin.readline()
     go.set()
-    for thread in threads:
-        thread.join()
+    for machine in machines:
+        machine.join()
 
 
 if __name__ == "__main__":

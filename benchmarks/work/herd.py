@@ -18,7 +18,6 @@ from benchmarks.services import edge as edges
 from benchmarks.services.registry import start
 
 CLIENTS = 100
-PROCESSES = 4
 RAW_AT_ONCE = 8
 THROTTLED_AT = 16
 VERSION = "v1"
@@ -125,14 +124,7 @@ def _ideal_s(stage: Stage, env: dict[str, str], size: int) -> float:
 
     A few at a time, which is when it is fastest.
     """
-    told = (
-        "--url",
-        _edge_url(env),
-        "--size",
-        str(size),
-        "--at-once",
-        str(RAW_AT_ONCE // PROCESSES),
-    )
+    told = ("--url", _edge_url(env), "--size", str(size), "--at-once", str(RAW_AT_ONCE))
     herd = _herd(stage, env, told)
     if herd.errors:
         raise RuntimeError(herd.errors[0])
@@ -153,29 +145,21 @@ def _edge_url(env: dict[str, str]) -> str:
 
 
 def _herd(stage: Stage, env: dict[str, str], told: Sequence[str]) -> Herd:
-    """Run all clients, spread over a few processes that start together."""
-    processes = [
-        subprocess.Popen(
-            (
-                *(sys.executable, "-m", "benchmarks.clients.herd", *told),
-                *("--clients", str(CLIENTS // PROCESSES)),
-                *("--folder", str(stage.target(f"herd-{number}"))),
-            ),
-            cwd=ROOT,
-            env={**clean_environment(stage.home), **env},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(PROCESSES)
-    ]
-    for process in processes:
-        process.stdout.readline()  # loaded and ready
+    """Run all clients at once."""
+    machines = subprocess.Popen(
+        (
+            *(sys.executable, "-m", "benchmarks.clients.herd", *told),
+            *("--clients", str(CLIENTS), "--folder", str(stage.target("herd"))),
+        ),
+        cwd=ROOT,
+        env={**clean_environment(stage.home), **env},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    machines.stdout.readline()  # loaded and ready
     began = time.monotonic()
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    lines = [line for process in processes for line in process.communicate()[0].splitlines()]
+    lines = machines.communicate("go\n")[0].splitlines()
     said = [json.loads(line) for line in lines]
     errors = [item["error"] for item in said if item["error"]]
     errors += ["a client said nothing"] * (CLIENTS - len(said))
