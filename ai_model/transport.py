@@ -10,6 +10,7 @@ from httpx's ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``. Redirects and retries are l
 import http.client
 import ssl
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,10 @@ from urllib3.response import BaseHTTPResponse
 
 from ai_model.errors import NetworkError, UntrustedCertificate
 
+FILL_S = 0.1
+"""How long a buffer is filled: on a slow network it is handed over with what is there."""
+_STEP = 128 * 1024
+"""Bytes that are lost at most when a connection breaks."""
 ReadInto = Callable[[memoryview], int]
 _READ_INTO = "ai_model.read_into"
 
@@ -41,6 +46,7 @@ class Transport(httpx.BaseTransport):
         self._connections = connections
         self._ca_file = ca_file
         self._managers: dict[tuple[str, str | None], urllib3.PoolManager] = {}
+        self._proxies: dict[tuple[str, str, int | None], str | None] = {}
         self._lock = threading.Lock()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -51,11 +57,11 @@ class Transport(httpx.BaseTransport):
             UntrustedCertificate: the server is not who it should be.
         """
         timeout = request.extensions.get("timeout", {})
-        where = _where(request.url)
-        with _in_httpx_words(request, where):
-            answer = self._manager_for(request.url).urlopen(
+        with _in_httpx_words(request):
+            send, target = self._way_to(request.url)
+            answer = send(
                 request.method,
-                str(request.url),
+                target,
                 body=_body_of(request),
                 headers=_headers_of(request),
                 timeout=urllib3.Timeout(connect=timeout.get("connect"), read=timeout.get("read")),
@@ -67,10 +73,11 @@ class Transport(httpx.BaseTransport):
         if answer.status == 407:
             answer.drain_conn()
             raise NetworkError(
-                f"The proxy on the way to {where} wants another user or password (407).",
+                f"The proxy on the way to {_where(request.url)} wants another user or password"
+                " (407).",
                 way_out="Write them into HTTPS_PROXY or HTTP_PROXY: http://user:password@host:port",
             )
-        body = _Body(answer, request, where)
+        body = _Body(answer, request)
         return httpx.Response(
             answer.status,
             headers=list(answer.headers.items()),
@@ -85,12 +92,24 @@ class Transport(httpx.BaseTransport):
                 manager.clear()
             self._managers.clear()
 
-    def _manager_for(self, url: httpx.URL) -> urllib3.PoolManager:
-        key = (url.scheme, _proxy_for(url))
+    def _way_to(self, url: httpx.URL) -> tuple[Callable[..., BaseHTTPResponse], str]:
+        """Return what sends a request to a host, and how it wants to be told of the rest of a URL.
+
+        Without a proxy that is the host's own pool: signed URLs are long, and a manager would
+        take apart what httpx has taken apart already.
+        """
+        place = (url.scheme, url.host, url.port)
         with self._lock:
-            if key not in self._managers:
-                self._managers[key] = self._new_manager(*key)
-            return self._managers[key]
+            if place not in self._proxies:
+                self._proxies[place] = _proxy_for(url)
+            proxy = self._proxies[place]
+            if (url.scheme, proxy) not in self._managers:
+                self._managers[url.scheme, proxy] = self._new_manager(url.scheme, proxy)
+            manager = self._managers[url.scheme, proxy]
+        if proxy is not None:
+            return cast("Callable[..., BaseHTTPResponse]", manager.urlopen), str(url)
+        pool = manager.connection_from_host(url.host, url.port, url.scheme)
+        return pool.urlopen, url.raw_path.decode("ascii")
 
     def _new_manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:
         limits: dict[str, Any] = {"maxsize": self._connections, "num_pools": 16}
@@ -102,13 +121,13 @@ class Transport(httpx.BaseTransport):
 
 
 def read_into(response: httpx.Response, buffer: memoryview) -> int:
-    """Fill the start of ``buffer`` from a streamed response's body.
+    """Fill the start of ``buffer`` from a streamed response's body, or what comes in ``FILL_S``.
 
     Returns:
         How many bytes were read, 0 at the end of the body.
 
     Raises:
-        httpx.TransportError: the connection broke or stalled.
+        httpx.TransportError: the connection broke or stalled; what came before was returned.
     """
     return cast("ReadInto", response.extensions[_READ_INTO])(buffer)
 
@@ -116,20 +135,37 @@ def read_into(response: httpx.Response, buffer: memoryview) -> int:
 class _Body(httpx.SyncByteStream):
     """The body of an answer that urllib3 received."""
 
-    def __init__(self, answer: BaseHTTPResponse, request: httpx.Request, where: str) -> None:
+    def __init__(self, answer: BaseHTTPResponse, request: httpx.Request) -> None:
         self._answer = answer
         self._request = request
-        self._where = where
         self._raw = cast("http.client.HTTPResponse", cast("Any", answer)._fp)
+        self._failure: Exception | None = None
 
     def __iter__(self) -> Iterator[bytes]:
-        with _in_httpx_words(self._request, self._where):
+        with _in_httpx_words(self._request):
             yield from self._answer.stream(256 * 1024, decode_content=False)
 
     def read_into(self, buffer: memoryview) -> int:
-        # urllib3's own readinto reads into bytes first and copies
-        with _in_httpx_words(self._request, self._where):
-            return self._raw.readinto(buffer)
+        with _in_httpx_words(self._request):
+            return self._fill(buffer)
+
+    def _fill(self, buffer: memoryview) -> int:
+        if self._failure is not None:
+            raise self._failure
+        filled, until_s = 0, time.monotonic() + FILL_S
+        while filled < len(buffer) and time.monotonic() < until_s:
+            try:
+                # urllib3's own readinto reads into bytes first and copies
+                count = self._raw.readinto(buffer[filled : filled + _STEP])
+            except Exception as failure:
+                if not filled:
+                    raise
+                self._failure = failure
+                break
+            if not count:
+                break
+            filled += count
+        return filled
 
     def close(self) -> None:
         if not self._raw.isclosed():  # bytes are left on the wire: nobody may reuse it
@@ -187,11 +223,12 @@ def _where(url: httpx.URL) -> str:
 
 
 @contextmanager
-def _in_httpx_words(request: httpx.Request, where: str) -> Iterator[None]:
+def _in_httpx_words(request: httpx.Request) -> Iterator[None]:
     """Translate what urllib3 and sockets raise."""
     try:
         yield
     except (HTTPError, http.client.HTTPException, OSError) as error:
+        where = _where(request.url)
         if (untrusted := _untrusted(error)) is not None:
             raise UntrustedCertificate(where, untrusted.verify_message) from error
         raise _kind_of(error)(f"{_words_of(error)} ({where})", request=request) from error

@@ -7,15 +7,16 @@ then given up.
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 
 import httpx
 
 from ai_model.errors import CorruptBytes, UntrustedCertificate, service_problem
 from ai_model.get.plan import Piece, RangeRequest
 from ai_model.get.source import Address, Source
+from ai_model.get.split import Ended, Splitter
 from ai_model.get.targets import Target
 from ai_model.lanes import Lanes
 from ai_model.progress import Meter
@@ -30,7 +31,6 @@ from ai_model.retry import (
 from ai_model.session import RequestCounter, Session
 from ai_model.transport import read_into
 from ai_model_format.byte_range import ByteRange, parse_content_range
-from ai_model_format.digest import digest_from_raw
 
 BUFFER_SIZE = 1024 * 1024
 _TIMEOUT = httpx.Timeout(connect=15.0, read=20.0, write=20.0, pool=60.0)
@@ -111,17 +111,19 @@ class Fetcher:
             _passing_by(address),
             self._open(address, stream, request) as response,
         ):
+            wanted = stream.range()
+            splitter = Splitter(stream.left, start=wanted.start)
             etag = response.headers.get("etag", "")
-            position = stream.range().start
-            for offset, piece in list(stream.left):
-                for _gap in self._receive(response, offset - position):
-                    pass
-                if self._take(response, piece):
-                    self._source.trust_etag(request.object, etag)
-                else:
-                    stream.bad.append((offset, piece))
-                stream.done_one()
-                position = offset + piece.size
+            for data in self._receive(response, wanted.size):
+                writes, ended = splitter.take(data)
+                for write in writes:
+                    target = self._targets[write.place.output]
+                    target.write(write.place.offset, data[write.begin : write.end])
+                for one in ended:
+                    stream.done_one(one)
+                    if one.good:
+                        self._source.trust_etag(request.object, etag)
+                        self._settle(one.piece)
 
     @contextmanager
     def _open(
@@ -141,21 +143,11 @@ class Fetcher:
                 raise TryAgain("the answer is of another object than before")
             yield response
 
-    def _take(self, response: httpx.Response, piece: Piece) -> bool:
-        """Receive a piece, write it where it goes, and say whether its digest is right."""
-        hasher = sha256()
-        received = 0
-        for data in self._receive(response, piece.size):
-            hasher.update(data)  # while it is hot in the processor's cache
-            for place in piece.places:
-                self._targets[place.output].write(place.offset + received, data)
-            received += len(data)
-        good = digest_from_raw(hasher.digest()) == piece.digest
-        if good:
-            self._meter.add(piece.size)
-            for place in piece.places:
-                self._targets[place.output].settle(place.offset, piece.size)
-        return good
+    def _settle(self, piece: Piece) -> None:
+        """Know that a piece was written and is right."""
+        self._meter.add(piece.size)
+        for place in piece.places:
+            self._targets[place.output].settle(place.offset, piece.size)
 
     def _receive(self, response: httpx.Response, size: int) -> Iterator[memoryview]:
         """Yield the next ``size`` bytes of a body in pieces that share one buffer."""
@@ -246,7 +238,7 @@ class _Progress:
         headers: Mapping[str, str] | None = None,
         past_edge: bool = False,
     ) -> None:
-        self.left = list(pieces)
+        self.left = deque(pieces)
         self.headers = headers or {}
         self.past_edge = past_edge
         self.bad: list[tuple[int, Piece]] = []
@@ -259,10 +251,12 @@ class _Progress:
         offset, piece = self.left[-1]
         return ByteRange(self.left[0][0], offset + piece.size)
 
-    def done_one(self) -> None:
+    def done_one(self, ended: Ended) -> None:
         """Count the first piece that is left as received."""
-        del self.left[0]
+        self.left.popleft()
         self._done += 1
+        if not ended.good:
+            self.bad.append((ended.offset, ended.piece))
 
     def went_on(self) -> bool:
         """Say whether pieces were received since this was asked last."""

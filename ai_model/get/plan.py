@@ -152,7 +152,7 @@ def plan_requests(
     written = bytes_placed(pieces)
     budget = written - total + written // 100 + 16 * 1024
     gap = widest_gap(by_object.values(), budget=budget)
-    last = _between(SMALLEST_REQUEST, total // (4 * connections), LAST_REQUEST)
+    last = _between(SMALLEST_REQUEST, total // (2 * connections), LAST_REQUEST)
 
     def share(left: int) -> int:
         return _between(last, left // (2 * connections), LARGEST_REQUEST)
