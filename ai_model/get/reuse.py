@@ -63,6 +63,8 @@ class Reuser:
         def work(piece: Piece) -> None:
             for holding in holdings.get(piece.digest, ()):
                 if self._copy(piece, holding, sources, targets):
+                    for place in piece.places:
+                        targets[place.output].settle(place.offset, piece.size)
                     return
             left.append(piece)
 
@@ -86,11 +88,7 @@ class Reuser:
             for place in piece.places:
                 targets[place.output].write(place.offset + done, data)
 
-        good = self._hash(source, holding.offset, piece, write)
-        if good:
-            for place in piece.places:
-                targets[place.output].settle(place.offset, piece.size)
-        return good
+        return self._hash(source, holding.offset, piece, write)
 
     def _clone(
         self, piece: Piece, holding: Holding, source: FileTarget, targets: Sequence[Target]

@@ -9,6 +9,7 @@ from pathlib import Path
 from ai_model.cache import Held, HeldFile
 from ai_model.errors import DiskFull, IntegrityError, NetworkError
 from ai_model.get.existing import Existing, check_existing, check_partial
+from ai_model.get.follow import Follower
 from ai_model.get.holdings import Holding
 from ai_model.get.outputs import Output
 from ai_model.get.partial import Partial, open_partial, remove_abandoned
@@ -137,15 +138,29 @@ class _Job:
         self._check_room(partial, missing)
         good = check_partial(self._outputs, missing, partial, self._transfer)
         files = {number: partial.file(number, self._outputs[number].size) for number in missing}
+        self._follow(files, good)
         wanted = _still_wanted(self._pieces, set(missing), good)
         found = self._holdings(wanted, existing)
         targets = _by_number(files, len(self._outputs))
         self._bytes_reused = bytes_placed(self._pieces) - bytes_placed(wanted)
         self._bytes_reused += self._transfer.bring(wanted, found, targets)
+        return files
+
+    def _follow(self, files: Mapping[int, FileTarget], good: set[Place]) -> None:
+        """Write what is known before any piece, and hash parts of files from there on.
+
+        The manifest has no digest of a part of a file.
+        """
         for number, file in files.items():
+            if not self._outputs[number].complete:
+                file.follow()
             for offset, data in self._outputs[number].literals():
                 file.write(offset, memoryview(data))
-        return files
+                file.settle(offset, len(data))
+        for piece in self._pieces:
+            for place in piece.places:
+                if place in good:
+                    files[place.output].settle(place.offset, piece.size)
 
     def _settle(self, files: Mapping[int, FileTarget]) -> dict[int, Digest]:
         """Make files durable, several at a time.
@@ -156,8 +171,9 @@ class _Job:
         digests: dict[int, Digest] = {}
 
         def work(number: int) -> None:
-            if not self._outputs[number].complete:
-                digests[number] = _digest_of_file(files[number], self._outputs[number].size)
+            digest = files[number].digest()
+            if digest is not None:
+                digests[number] = digest
             files[number].sync()
 
         stopped = self._transfer.stopped
@@ -250,7 +266,7 @@ def _by_number(files: Mapping[int, FileTarget], count: int) -> list[Target]:
 def _digest_of_path(path: Path, size: int) -> Digest:
     file = FileTarget(path, writable=False)
     try:
-        return _digest_of_file(file, size)
+        return Follower(file.read_into, size).finish()
     finally:
         file.close()
 
@@ -259,14 +275,3 @@ def _warnings(version: Version) -> Iterator[str]:
     if version.resolved.yanked:
         reason = version.resolved.yank_reason
         yield f"{version.model_id} {version.name} is marked as not to be used: {reason}."
-
-
-def _digest_of_file(file: FileTarget, size: int) -> Digest:
-    """Hash what was written; a part of a file has no digest in the manifest."""
-    hasher = hashlib.sha256()
-    buffer = memoryview(bytearray(1024 * 1024))
-    for offset in range(0, size, len(buffer)):
-        data = buffer[: min(len(buffer), size - offset)]
-        file.read_into(offset, data)
-        hasher.update(data)
-    return f"sha256:{hasher.hexdigest()}"

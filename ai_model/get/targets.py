@@ -7,7 +7,9 @@ from typing import Protocol
 
 from ai_model.errors import AiModelError, DiskFull
 from ai_model.get.clone import BLOCK, MIN_SIZE, clone_range
+from ai_model.get.follow import Follower
 from ai_model.get.writeback import MIN_FILE_SIZE, begin_writeback
+from ai_model_format.digest import Digest
 
 
 class Target(Protocol):
@@ -17,7 +19,7 @@ class Target(Protocol):
         """Write all of ``data``."""
 
     def settle(self, offset: int, size: int) -> None:
-        """Know that a range was written to its end."""
+        """Know that a range holds its final bytes."""
 
     def read_into(self, offset: int, buffer: memoryview) -> bool:
         """Fill ``buffer``; ``False`` where there are not so many bytes."""
@@ -34,7 +36,7 @@ class MemoryTarget:
         self.data[offset : offset + len(data)] = data
 
     def settle(self, offset: int, size: int) -> None:
-        """Do nothing more."""
+        """Nobody follows what is in memory."""
 
     def read_into(self, offset: int, buffer: memoryview) -> bool:
         """Fill ``buffer``."""
@@ -52,33 +54,45 @@ class FileTarget:
     def __init__(self, path: Path, *, writable: bool) -> None:
         self.path = path
         self._clones = True
-        self._is_large = False
+        self._size = 0
+        self._follower: Follower | None = None
         flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
         self._descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
     def resize(self, size: int) -> None:
         """Give the file its final size."""
         os.ftruncate(self._descriptor, size)
-        self._is_large = size >= MIN_FILE_SIZE
+        self._size = size
+
+    def follow(self) -> None:
+        """Hash the file while it is filled, so that ``digest`` need not begin at its start."""
+        self._follower = Follower(self.read_into, self._size)
 
     def write(self, offset: int, data: memoryview) -> None:
-        """Write all of ``data``.
+        """Write all of ``data``; of a large file, let the disk begin, so that ``sync`` waits less.
 
         Raises:
             DiskFull: no room is left.
         """
+        start, left = offset, data
         try:
-            while data:
-                written = os.pwrite(self._descriptor, data, offset)
-                offset += written
-                data = data[written:]
+            while left:
+                written = os.pwrite(self._descriptor, left, start)
+                start += written
+                left = left[written:]
         except OSError as error:
-            raise disk_trouble(self.path, error, needed=len(data)) from error
+            raise disk_trouble(self.path, error, needed=len(left)) from error
+        if self._size >= MIN_FILE_SIZE:
+            begin_writeback(self._descriptor, offset, len(data))
 
     def settle(self, offset: int, size: int) -> None:
-        """Let the disk begin with a range of a large file, so that ``sync`` waits for less."""
-        if self._is_large:
-            begin_writeback(self._descriptor, offset, size)
+        """Know that a range holds its final bytes."""
+        if self._follower is not None:
+            self._follower.settle(offset, size)
+
+    def digest(self) -> Digest | None:
+        """Return the digest of the file that is followed, once all of it is final."""
+        return self._follower.finish() if self._follower is not None else None
 
     def read_into(self, offset: int, buffer: memoryview) -> bool:
         """Fill ``buffer``; ``False`` where the file ends before."""
@@ -113,6 +127,8 @@ class FileTarget:
 
     def close(self) -> None:
         """Close the file; a second time does nothing."""
+        if self._follower is not None:
+            self._follower.give_up()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

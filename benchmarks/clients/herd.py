@@ -69,7 +69,10 @@ def main() -> None:
     if asked.url:
         client = partial(get_raw, asked.url, asked.size)
     else:
-        import ai_model.get.run  # noqa: F401 - what a process of its own would have loaded
+        import ctypes  # noqa: F401 - what a process of its own would have loaded
+        import encodings.idna  # noqa: F401
+
+        import ai_model.get.run  # noqa: F401
 
         client = partial(get, asked.model_id, asked.version)
     fork = get_context("fork")
