@@ -20,6 +20,7 @@ from benchmarks.services.registry import start
 CLIENTS = 100
 RAW_AT_ONCE = 8
 THROTTLED_AT = 16
+SIZE = 64 * MIB
 VERSION = "v1"
 
 
@@ -39,7 +40,7 @@ class Herd:
 
 def measure(stage: Stage) -> Report:
     """Send the herd through the edge, then straight at the store."""
-    size = (64 if stage.options.full else 16) * MIB
+    size = SIZE
     report = Report("herd", f"{CLIENTS} clients get {size // MIB} MiB at once", work_bytes=size)
     source = stage.model("herd", size=size)
     _through_edge(stage, report, source)
