@@ -9,7 +9,7 @@ from pathlib import Path
 from ai_model.cache import Held, HeldFile
 from ai_model.errors import DiskFull, IntegrityError, NetworkError
 from ai_model.get.existing import Existing, check_existing, check_partial
-from ai_model.get.follow import Follower
+from ai_model.get.follow import Follower, Followers
 from ai_model.get.holdings import Holding
 from ai_model.get.outputs import Output
 from ai_model.get.partial import Partial, open_partial, remove_abandoned
@@ -118,8 +118,9 @@ class _Job:
         """
         partial = open_partial(self._staging.directory, self._key())
         try:
-            files = self._fill(partial, missing, existing)
-            digests = self._settle(files)
+            with Followers() as followers:
+                files = self._fill(partial, missing, existing, followers)
+                digests = self._settle(files)
             finished = [(partial.path(n), self._outputs[n].path) for n in missing]
             self._staging.put_in_place(finished)
         except IntegrityError:
@@ -133,12 +134,16 @@ class _Job:
         return digests
 
     def _fill(
-        self, partial: Partial, missing: Sequence[int], existing: Existing
+        self,
+        partial: Partial,
+        missing: Sequence[int],
+        existing: Existing,
+        followers: Followers,
     ) -> dict[int, FileTarget]:
         self._check_room(partial, missing)
         good = check_partial(self._outputs, missing, partial, self._transfer)
         files = {number: partial.file(number, self._outputs[number].size) for number in missing}
-        self._follow(files, good)
+        self._begin(files, good, followers)
         wanted = _still_wanted(self._pieces, set(missing), good)
         found = self._holdings(wanted, existing)
         targets = _by_number(files, len(self._outputs))
@@ -146,14 +151,16 @@ class _Job:
         self._bytes_reused += self._transfer.bring(wanted, found, targets)
         return files
 
-    def _follow(self, files: Mapping[int, FileTarget], good: set[Place]) -> None:
-        """Write what is known before any piece, and hash parts of files from there on.
+    def _begin(
+        self, files: Mapping[int, FileTarget], good: set[Place], followers: Followers
+    ) -> None:
+        """Write what is known before any piece, and have parts of files hashed from there on.
 
         The manifest has no digest of a part of a file.
         """
         for number, file in files.items():
             if not self._outputs[number].complete:
-                file.follow()
+                file.follow(followers)
             for offset, data in self._outputs[number].literals():
                 file.write(offset, memoryview(data))
                 file.settle(offset, len(data))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ai_model.errors import AiModelError, DiskFull
 from ai_model.get.clone import BLOCK, MIN_SIZE, clone_range
-from ai_model.get.follow import Follower
+from ai_model.get.follow import Follower, Followers
 from ai_model.get.writeback import MIN_FILE_SIZE, begin_writeback
 from ai_model_format.digest import Digest
 
@@ -64,9 +64,9 @@ class FileTarget:
         os.ftruncate(self._descriptor, size)
         self._size = size
 
-    def follow(self) -> None:
-        """Hash the file while it is filled, so that ``digest`` need not begin at its start."""
-        self._follower = Follower(self.read_into, self._size)
+    def follow(self, followers: Followers) -> None:
+        """Have the file hashed while it is filled, so that ``digest`` has less to do."""
+        self._follower = followers.add(self.read_into, self._size)
 
     def write(self, offset: int, data: memoryview) -> None:
         """Write all of ``data``; of a large file, let the disk begin, so that ``sync`` waits less.
@@ -127,8 +127,6 @@ class FileTarget:
 
     def close(self) -> None:
         """Close the file; a second time does nothing."""
-        if self._follower is not None:
-            self._follower.give_up()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
