@@ -32,9 +32,11 @@ from urllib3.response import BaseHTTPResponse
 from ai_model.errors import NetworkError, UntrustedCertificate
 
 FILL_S = 0.1
-"""How long a buffer is filled: on a slow network it is handed over with what is there."""
+"""How long a buffer is filled, looked at every ``_STEP``: on a slow network it is handed over with
+what is there.
+"""
 _STEP = 128 * 1024
-"""Bytes that are lost at most when a connection breaks."""
+"""Bytes asked of the connection at once; what came of them before it broke is lost."""
 ReadInto = Callable[[memoryview], int]
 _READ_INTO = "ai_model.read_into"
 
@@ -91,6 +93,7 @@ class Transport(httpx.BaseTransport):
             for manager in self._managers.values():
                 manager.clear()
             self._managers.clear()
+            self._proxies.clear()
 
     def _way_to(self, url: httpx.URL) -> tuple[Callable[..., BaseHTTPResponse], str]:
         """Return what sends a request to a host, and how it wants to be told of the rest of a URL.
@@ -108,7 +111,8 @@ class Transport(httpx.BaseTransport):
             manager = self._managers[url.scheme, proxy]
         if proxy is not None:
             return cast("Callable[..., BaseHTTPResponse]", manager.urlopen), str(url)
-        pool = manager.connection_from_host(url.host, url.port, url.scheme)
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        pool = manager.connection_from_host(host, url.port, url.scheme)
         return pool.urlopen, url.raw_path.decode("ascii")
 
     def _new_manager(self, scheme: str, proxy: str | None) -> urllib3.PoolManager:

@@ -15,7 +15,7 @@ import httpx
 
 from ai_model.errors import CorruptBytes, UntrustedCertificate, service_problem
 from ai_model.get.plan import Piece, RangeRequest
-from ai_model.get.source import Address, Source
+from ai_model.get.source import Address, ObjectMoved, Source
 from ai_model.get.split import Ended, Splitter
 from ai_model.get.targets import Target
 from ai_model.lanes import Lanes
@@ -31,6 +31,7 @@ from ai_model.retry import (
 from ai_model.session import RequestCounter, Session
 from ai_model.transport import read_into
 from ai_model_format.byte_range import ByteRange, parse_content_range
+from ai_model_format.digest import Digest
 
 BUFFER_SIZE = 1024 * 1024
 _TIMEOUT = httpx.Timeout(connect=15.0, read=20.0, write=20.0, pool=60.0)
@@ -77,14 +78,22 @@ class Fetcher:
             NetworkError: nobody answers, or not as HTTP demands.
             ObjectMoved: the layout changed; plan again.
         """
-        for offset, piece in self._fetch(request, _Progress(request.pieces)):
-            self._meter.note(f"A chunk of {piece.file.path} arrived damaged; asking again")
-            again = RangeRequest(request.object, ((offset, piece),))
-            for past_edge in (False, True):  # an edge replaces its bad copy, or is passed by
-                if not self._fetch(again, _Progress(again.pieces, _REFETCH, past_edge)):
-                    break
-            else:
-                raise CorruptBytes(piece.file.path, piece.tensors())
+        bad = self._fetch(request, _Progress(request.pieces))
+        while bad:
+            try:
+                self._fetch_again(request.object, *bad[0])
+            except ObjectMoved as error:
+                error.left = [piece for _, piece in bad]
+                raise
+            del bad[0]
+
+    def _fetch_again(self, digest: Digest, offset: int, piece: Piece) -> None:
+        self._meter.note(f"A chunk of {piece.file.path} arrived damaged; asking again")
+        again = RangeRequest(digest, ((offset, piece),))
+        for past_edge in (False, True):  # an edge replaces its bad copy, or is passed by
+            if not self._fetch(again, _Progress(again.pieces, _REFETCH, past_edge)):
+                return
+        raise CorruptBytes(piece.file.path, piece.tensors())
 
     def _fetch(self, request: RangeRequest, stream: "_Progress") -> list[tuple[int, Piece]]:
         """Fetch a request, going on behind the last whole piece when an answer breaks off.
@@ -92,11 +101,15 @@ class Fetcher:
         Returns:
             The pieces that arrived with another digest.
         """
-        self._retrier.call(
-            lambda: self._attempt(request, stream),
-            what=f"Fetching {request.pieces[0][1].file.path}",
-            on_failure=lambda: self._went_on(stream),
-        )
+        try:
+            self._retrier.call(
+                lambda: self._attempt(request, stream),
+                what=f"Fetching {request.pieces[0][1].file.path}",
+                on_failure=lambda: self._went_on(stream),
+            )
+        except ObjectMoved as error:
+            error.left = [piece for _, piece in (*stream.bad, *stream.left)]
+            raise
         return stream.bad
 
     def _went_on(self, stream: "_Progress") -> bool:

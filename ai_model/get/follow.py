@@ -103,8 +103,8 @@ class Followers:
         follower = Follower(read_into, size, self._changed)
         with self._changed:
             self._all.append(follower)
-        if len(self._all) == 1:
-            self._thread.start()
+            if self._thread.ident is None:
+                self._thread.start()
         return follower
 
     def _follow(self) -> None:

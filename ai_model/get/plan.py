@@ -137,8 +137,9 @@ def plan_requests(
 
     Neighbours are joined across gaps, so that in all at most 1% and 16 KiB more are received
     than is written: what is wanted in several places is received once, which pays for gaps too.
-    Each request is half of a connection's share of what is left then: a store spends less on few
-    large ones, and those at the end are smaller, so that no connection is left alone with much.
+    A store spends less on few large requests, so they grow with what is wanted, but leave eight
+    to a connection: more connections may open meanwhile. Those at the end are half of a
+    connection's share of what is left then, so that none is left alone with much.
 
     Raises:
         LayoutDoesNotFit: the layout lacks a file.
@@ -152,10 +153,11 @@ def plan_requests(
     written = bytes_placed(pieces)
     budget = written - total + written // 100 + 16 * 1024
     gap = widest_gap(by_object.values(), budget=budget)
-    last = _between(SMALLEST_REQUEST, total // (2 * connections), LAST_REQUEST)
+    last = _between(SMALLEST_REQUEST, total // (4 * connections), LAST_REQUEST)
+    first = _between(last, total // (8 * connections), LARGEST_REQUEST)
 
     def share(left: int) -> int:
-        return _between(last, left // (2 * connections), LARGEST_REQUEST)
+        return _between(last, left // (2 * connections), first)
 
     return list(_cut(by_object, gap, share, left=total))
 

@@ -84,6 +84,7 @@ class _Job:
         self._outputs = outputs
         self._pieces = pieces_of(outputs)
         self._bytes_reused = 0
+        self._bytes_before = 0
 
     def run(self, started: float) -> GetResult:
         """Bring the outputs and say what it took."""
@@ -144,6 +145,7 @@ class _Job:
         good = check_partial(self._outputs, missing, partial, self._transfer)
         files = {number: partial.file(number, self._outputs[number].size) for number in missing}
         self._begin(files, good, followers)
+        self._bytes_before = 0 if partial.adopted else partial.bytes_allocated()
         wanted = _still_wanted(self._pieces, set(missing), good)
         found = self._holdings(wanted, existing)
         targets = _by_number(files, len(self._outputs))
@@ -205,7 +207,7 @@ class _Job:
     def _keep(self, partial: Partial, error: BaseException) -> None:
         """Leave a partial to the next run, and say so, if anything is in it."""
         self._transfer.stopped.set()
-        if not partial.bytes_allocated():
+        if partial.bytes_allocated() <= self._bytes_before:
             partial.remove()
             return
         partial.release()

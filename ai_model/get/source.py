@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from ai_model.answers import Layout, ObjectSource
 from ai_model.api import Api
 from ai_model.errors import AiModelError, NetworkError
-from ai_model.get.plan import LayoutDoesNotFit, Run, runs_of
+from ai_model.get.plan import LayoutDoesNotFit, Piece, Run, runs_of
 from ai_model_format.digest import Digest
 from ai_model_format.manifest import File, Manifest
 
@@ -16,7 +16,13 @@ _SIGN_ANEW = timedelta(seconds=60)
 
 
 class ObjectMoved(Exception):
-    """The layout does not name the object any more; plan again."""
+    """The layout does not name the object any more; plan again.
+
+    Attributes:
+        left: pieces that were asked for and are not there yet.
+    """
+
+    left: Sequence[Piece] = ()
 
 
 @dataclass(frozen=True, slots=True)

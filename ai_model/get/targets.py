@@ -87,6 +87,8 @@ class FileTarget:
 
     def settle(self, offset: int, size: int) -> None:
         """Know that a range holds its final bytes."""
+        if self._size >= MIN_FILE_SIZE:
+            begin_writeback(self._descriptor, offset, size)  # it may have come in small writes
         if self._follower is not None:
             self._follower.settle(offset, size)
 

@@ -150,8 +150,8 @@ class Transfer:
         def work(request: RangeRequest) -> None:
             try:
                 fetcher.fetch(request)
-            except ObjectMoved:
-                moved.extend(piece for _, piece in request.pieces)
+            except ObjectMoved as error:
+                moved.extend(error.left)
 
         requests = self._plan(pieces)
         try:

@@ -4,6 +4,7 @@ from benchmarks.core.report import Bar, Report, slower
 from benchmarks.core.rounds import Outcome
 from benchmarks.core.s3 import Store
 from benchmarks.core.stage import Stage
+from benchmarks.peers import ALL
 from benchmarks.peers.awscli import AwsCli
 from benchmarks.peers.boto import Boto3
 from benchmarks.peers.curl import Curl
@@ -28,6 +29,9 @@ page cache together: else a run measures the disk, and which one does is chance.
 
 FASTER_THAN = ("curl x8", "boto3", "s5cmd", "rclone", "aws cli")
 TIMES = {"huggingface_hub": 4.0, "mlflow": 5.0, "dvc": 5.0}
+
+
+assert {AiModel}.union(*SITTINGS) == set(ALL), "a peer has no sitting"
 
 
 def measure(stage: Stage) -> Report:

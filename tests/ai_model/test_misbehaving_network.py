@@ -228,3 +228,20 @@ def test_a_name_that_nobody_knows(tmp_path, new_client, registry_server):
         client.whoami()
     assert caught.value.sentence.endswith("(nobody.invalid:http).")
     assert "HTTPConnection" not in caught.value.sentence
+
+
+def test_a_part_of_which_nothing_came_leaves_nothing(proxy, client, model_id, tmp_path):
+    calls = []
+
+    def only_the_header(answer: Answer) -> None:
+        calls.append(1)
+        if len(calls) > 1:
+            busy(answer)
+            answer.headers = {}
+
+    proxy.break_answers(only_the_header)
+    with pytest.raises(NetworkError) as caught:
+        client.get(model_id, "v1", layers="l[1-3]", output=tmp_path / "out")
+    assert len(calls) > 1
+    assert "run it again to go on" not in str(caught.value)
+    assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from hashlib import sha256
 
 import pytest
@@ -69,9 +70,27 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path):
 
 
 def test_many_files_are_followed_by_one_thread(tmp_path):
-    before = threading.active_count()
+    def following() -> int:
+        return sum(thread.name == "follow" for thread in threading.enumerate())
+
+    before = following()
     with Followers() as followers:
         for _ in range(50):
             followers.add(MemoryTarget(10).read_into, 10).settle(0, 10)
-        assert threading.active_count() <= before + 1
-    assert threading.active_count() == before
+        assert following() <= before + 1
+    assert following() <= before
+
+
+def test_files_are_added_after_one_could_not_be_read():
+    def broken(_offset: int, _buffer: memoryview) -> bool:
+        raise OSError("it is gone")
+
+    with Followers() as followers:
+        bad = followers.add(broken, 10)
+        bad.settle(0, 10)
+        while followers._all:
+            time.sleep(0.001)
+        good = followers.add(MemoryTarget(10).read_into, 10)
+        assert good.finish() == f"sha256:{sha256(bytes(10)).hexdigest()}"
+        with pytest.raises(OSError, match="gone"):
+            bad.finish()
