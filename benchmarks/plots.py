@@ -1,11 +1,12 @@
-"""``python -m benchmarks.plots RESULT.json``: a page for the docs out of one run's figures.
+"""``python -m benchmarks.plots RESULT.json ...``: a page for the docs out of runs' figures.
 
-The page says nothing that the run did not print. matplotlib lives in an environment of its own.
+The page says nothing that the runs did not print. matplotlib lives in an environment of its own.
 """
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,18 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 SCRIPT = Path(__file__).parent / "clients" / "plot.py"
 HEAD = """# Benchmarks
 
-One run of
+Every peer does the same work beside ours in one run, in turn, on the same machine. The figures are
+medians of alternating rounds after one that does not count. Downloads land in memory (`/dev/shm`),
+so that a disk's writeback is not what is measured. All use one SeaweedFS, whose share of the
+processors stands under "server CPU s"; hf-xet alone reads and writes a local folder. Ours verifies
+every byte against the manifest and lands files atomically; what a peer does not do stands in its
+row. The bars are what this project wants to reach; those that it misses stand here as well.
+"""
+RUN = """
+## {command}
 
-    {command}
-
-on {cpus} cores shared by all clients and servers, {at}, commit `{commit}`,
-Python {python}, load before it {load_1m}. Models of {mib:,.0f} MiB; medians of {repeat}
-alternating rounds after one that does not count. Downloads land in memory (`/dev/shm`)
-unless `--place` says otherwise, so that a disk's writeback is not what is measured. All use
-one SeaweedFS on the same machine, but for hf-xet, which reads and writes a local folder. Ours
-verifies every byte against the manifest and lands files atomically; what a peer does not do
-stands in its row.
-
-## Bars
+{cpus} cores shared by all clients and servers, {at}, commit `{commit}`, Python {python}, load
+before it {load_1m}; models of {mib:,.0f} MiB where the title says nothing else, {repeat} rounds.
 
 {bars}
 """
@@ -37,31 +37,34 @@ stands in its row.
 
 def main() -> None:
     """Draw the pictures and write the page."""
-    source = Path(sys.argv[1]) if len(sys.argv) > 1 else max((CACHE / "results").glob("*.json"))
-    said = json.loads(source.read_text())
+    sources = [Path(path) for path in sys.argv[1:]] or [max((CACHE / "results").glob("*.json"))]
     python = Envs(CACHE / "envs").ensure("plots", ("matplotlib",)) / "python"
     IMAGES.mkdir(parents=True, exist_ok=True)
-    subprocess.run((python, SCRIPT, source, IMAGES), check=True)
-    PAGE.write_text(page(said))
+    for source in sources:
+        subprocess.run((python, SCRIPT, source, IMAGES), check=True)
+    PAGE.write_text(page([json.loads(source.read_text()) for source in sources]))
     print(f"wrote {PAGE} and {IMAGES}/bench-*.png")
 
 
-def page(said: dict[str, Any]) -> str:
+def page(runs: Iterable[dict[str, Any]]) -> str:
     """Return the page."""
-    options, ran_on = said["options"], said["machine"]
-    head = HEAD.format(
-        **ran_on,
-        command=said["command"],
-        mib=options["size"] / 2**20,
-        repeat=options["repeat"],
-        bars=said["bars"],
-    )
-    parts = [head]
-    for report in said["reports"]:
-        parts.append(report["text"].strip() + "\n")
-        image = f"bench-{report['work']}.png"
-        if (IMAGES / image).exists():
-            parts.append(f"![{report['title']}](images/{image})\n")
+    parts = [HEAD]
+    for said in runs:
+        options, ran_on = said["options"], said["machine"]
+        parts.append(
+            RUN.format(
+                **ran_on,
+                command=said["command"],
+                mib=options["size"] / 2**20,
+                repeat=options["repeat"],
+                bars=said["bars"],
+            )
+        )
+        for report in said["reports"]:
+            parts.append(report["text"].strip().replace("## ", "### ", 1) + "\n")
+            image = f"bench-{report['work']}.png"
+            if (IMAGES / image).exists():
+                parts.append(f"![{report['title']}](images/{image})\n")
     return "\n".join(parts)
 
 
