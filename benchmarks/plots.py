@@ -6,11 +6,12 @@ The page says nothing that the runs did not print. matplotlib lives in an enviro
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.core.envs import Envs
+from benchmarks.core.report import BAR_COLUMNS, Bar, table
 from benchmarks.core.stage import CACHE, ROOT
 
 IMAGES = ROOT / "docs" / "images"
@@ -46,18 +47,19 @@ def main() -> None:
     print(f"wrote {PAGE} and {IMAGES}/bench-*.png")
 
 
-def page(runs: Iterable[dict[str, Any]]) -> str:
+def page(runs: Sequence[dict[str, Any]]) -> str:
     """Return the page."""
     parts = [HEAD]
-    for said in runs:
+    for said in _newest(runs):
         options, ran_on = said["options"], said["machine"]
+        bars = (Bar(**bar).cells() for report in said["reports"] for bar in report["bars"])
         parts.append(
             RUN.format(
                 **ran_on,
                 command=said["command"],
                 mib=options["size"] / 2**20,
                 repeat=options["repeat"],
-                bars=said["bars"],
+                bars=table(BAR_COLUMNS, bars),
             )
         )
         for report in said["reports"]:
@@ -66,6 +68,14 @@ def page(runs: Iterable[dict[str, Any]]) -> str:
             if (IMAGES / image).exists():
                 parts.append(f"![{report['title']}](images/{image})\n")
     return "\n".join(parts)
+
+
+def _newest(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield runs without the works that a later one measured again."""
+    for number, said in enumerate(runs):
+        later = {report["work"] for after in runs[number + 1 :] for report in after["reports"]}
+        kept = [report for report in said["reports"] if report["work"] not in later]
+        yield {**said, "reports": kept}
 
 
 if __name__ == "__main__":

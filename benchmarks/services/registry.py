@@ -19,10 +19,16 @@ class Registry:
     Attributes:
         clients: the settings of its clients.
         database_url: of its Postgres.
+        servers: its processes and Postgres.
     """
 
     clients: dict[str, str]
     database_url: str
+    servers: tuple[Server, ...]
+
+    def cpu_s(self) -> float:
+        """Return what its processes and Postgres have used so far."""
+        return sum(server.cpu_s() for server in self.servers)
 
 
 def start(
@@ -45,7 +51,7 @@ def start(
     Raises:
         CommandFailed: it did not start.
     """
-    url = _postgres(folder, serve)
+    postgres, url = _postgres(folder, serve)
     (port,) = free_ports(1)
     env = {
         "PYTHONPATH": str(ROOT),
@@ -64,15 +70,17 @@ def start(
     }
     process = (sys.executable, "-m", "registry_api")
     api = Command((*process, "api", "--port", str(port), "--migrate"), env, folder)
-    serve(Server(api, folder, folder / "api.log")).wait_until(lambda: listening(port))
-    serve(Server(Command((*process, "worker"), env, folder), folder, folder / "worker.log"))
+    asked = serve(Server(api, folder, folder / "api.log"))
+    asked.wait_until(lambda: listening(port))
+    jobs = serve(Server(Command((*process, "worker"), env, folder), folder, folder / "worker.log"))
     made = Command((*process, "create-token", "--name", "bench", "--role", "admin"), env, folder)
     token = run([made], folder).output.split()[-1]
     endpoint = f"http://127.0.0.1:{port}"
-    return Registry({"AI_MODEL_ENDPOINT": endpoint, "AI_MODEL_TOKEN": token}, url)
+    clients = {"AI_MODEL_ENDPOINT": endpoint, "AI_MODEL_TOKEN": token}
+    return Registry(clients, url, (asked, jobs, postgres))
 
 
-def _postgres(folder: Path, serve: Callable[[Server], Server]) -> str:
+def _postgres(folder: Path, serve: Callable[[Server], Server]) -> tuple[Server, str]:
     told = folder / "database_url"
     argv = (sys.executable, str(POSTGRES), str(folder / "postgres"), str(told))
     command = Command(argv, {"PYTHONPATH": str(ROOT)})
@@ -80,4 +88,4 @@ def _postgres(folder: Path, serve: Callable[[Server], Server]) -> str:
     server.wait_until(told.exists)
     daemon = (folder / "postgres" / "postmaster.pid").read_text().splitlines()[0]
     server.children.append(int(daemon))
-    return told.read_text()
+    return server, told.read_text()

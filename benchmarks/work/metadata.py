@@ -98,10 +98,10 @@ def _ask(stage: Stage, peer: AiModel, paths: list[str]) -> dict[str, float]:
     endpoint, token = urlsplit(peer.settings["AI_MODEL_ENDPOINT"]), peer.settings["AI_MODEL_TOKEN"]
     where = (endpoint.hostname or "", str(endpoint.port), token)
     how = (str(CONNECTIONS), str(SECONDS), str(listed))
-    before = stage.server_cpu_s()
+    before = peer.registry.cpu_s()
     command = Command((sys.executable, str(CLIENTS / "load.py"), *where, *how))
     said = json.loads(run([command], stage.home).output)
-    cpu_s, times = stage.server_cpu_s() - before, said["times"]
+    cpu_s, times = peer.registry.cpu_s() - before, said["times"]
     answer = {
         "a second": len(times) / said["elapsed_s"],
         "a second of a core": len(times) / cpu_s if cpu_s else 0.0,
