@@ -67,7 +67,7 @@ def page(runs: Sequence[dict[str, Any]]) -> str:
             image = f"bench-{report['work']}.png"
             if (IMAGES / image).exists():
                 parts.append(f"![{report['title']}](images/{image})\n")
-    return "\n".join(parts)
+    return "\n".join(parts).replace("\n\n\n", "\n\n")
 
 
 def _newest(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
