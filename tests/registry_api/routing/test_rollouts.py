@@ -91,8 +91,9 @@ def test_pause_resume_and_abort_by_hand(served: Served) -> None:
     assert shares(served) == {"v2.3": WHOLE}
     ended = served.stack.run(*_command(served, "resume"), code=5)
     assert "start another one" in ended.stderr
-    by_hand = [event for event in _events(served) if event != "advanced"]
-    assert by_hand == ["started", "paused", "resumed", "aborted"], "a step may fit in before abort"
+    events = _events(served)
+    assert [*events[:3], events[-1]] == ["started", "paused", "resumed", "aborted"]
+    assert set(events[3:-1]) <= {"advanced"}, "a step may fit in between resume and abort"
 
 
 def test_promote_by_hand_gives_it_everything_at_once(served: Served) -> None:
