@@ -17,7 +17,7 @@ from ai_model.errors import CorruptBytes, UntrustedCertificate, service_problem
 from ai_model.get.plan import Piece, RangeRequest
 from ai_model.get.source import Address, ObjectMoved, Source
 from ai_model.get.split import Ended, Splitter
-from ai_model.get.targets import Target
+from ai_model.get.targets import Target, settle
 from ai_model.lanes import Lanes
 from ai_model.progress import Meter
 from ai_model.retry import (
@@ -136,7 +136,8 @@ class Fetcher:
                     stream.done_one(one)
                     if one.good:
                         self._source.trust_etag(request.object, etag)
-                        self._settle(one.piece)
+                        self._meter.add(one.piece.size)
+                        settle(one.piece, self._targets)
 
     @contextmanager
     def _open(
@@ -155,12 +156,6 @@ class Fetcher:
             if not self._source.check_etag(request.object, response.headers.get("etag", "")):
                 raise TryAgain("the answer is of another object than before")
             yield response
-
-    def _settle(self, piece: Piece) -> None:
-        """Know that a piece was written and is right."""
-        self._meter.add(piece.size)
-        for place in piece.places:
-            self._targets[place.output].settle(place.offset, piece.size)
 
     def _receive(self, response: httpx.Response, size: int) -> Iterator[memoryview]:
         """Yield the next ``size`` bytes of a body in pieces that share one buffer."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from ai_model.get.fetch import BUFFER_SIZE
 from ai_model.get.holdings import Holding
 from ai_model.get.plan import Piece, Place
-from ai_model.get.targets import FileTarget, Target
+from ai_model.get.targets import FileTarget, Target, settle
 from ai_model.parallel import run_parallel
 from ai_model.progress import Meter
 from ai_model.retry import Interrupted
@@ -63,8 +63,7 @@ class Reuser:
         def work(piece: Piece) -> None:
             for holding in holdings.get(piece.digest, ()):
                 if self._copy(piece, holding, sources, targets):
-                    for place in piece.places:
-                        targets[place.output].settle(place.offset, piece.size)
+                    settle(piece, targets)
                     return
             left.append(piece)
 

@@ -2,12 +2,14 @@
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ai_model.errors import AiModelError, DiskFull
 from ai_model.get.clone import BLOCK, MIN_SIZE, clone_range
 from ai_model.get.follow import Follower, Followers
+from ai_model.get.plan import Piece
 from ai_model.get.writeback import MIN_FILE_SIZE, begin_writeback
 from ai_model_format.digest import Digest
 
@@ -132,6 +134,12 @@ class FileTarget:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def settle(piece: Piece, targets: Sequence[Target]) -> None:
+    """Know that a piece lies in all its places and is right."""
+    for place in piece.places:
+        targets[place.output].settle(place.offset, piece.size)
 
 
 def disk_trouble(path: Path, error: OSError, *, needed: int) -> AiModelError:

@@ -3,6 +3,7 @@
 import gzip
 import socket
 import time
+from collections.abc import Callable
 
 import httpx
 import numpy as np
@@ -79,6 +80,18 @@ def busy(answer: Answer) -> None:
     answer.status = 503
     answer.headers = {"retry-after": "1"}
     answer.body = b""
+
+
+def busy_after(good: int, calls: list[int]) -> Callable[[Answer], None]:
+    """Let so many answers through, and no other; ``calls`` has the number of each."""
+
+    def fault(answer: Answer) -> None:
+        calls.append(len(calls) + 1)
+        if len(calls) > good:
+            busy(answer)
+            answer.headers = {}
+
+    return fault
 
 
 def expired(answer: Answer) -> None:
@@ -161,15 +174,7 @@ def test_a_stalled_connection_is_noticed(proxy, client, weights, model_id, tmp_p
 def test_what_was_fetched_before_the_network_went_is_kept(
     proxy, client, weights, model_id, tmp_path
 ):
-    calls = []
-
-    def fail_after_some(answer: Answer) -> None:
-        calls.append(1)
-        if len(calls) > 2:
-            busy(answer)
-            answer.headers = {}
-
-    proxy.break_answers(fail_after_some)
+    proxy.break_answers(busy_after(2, []))
     client.api.connections = 1
     with pytest.raises(NetworkError, match="run it again"):
         client.get(model_id, "v1", output=tmp_path / "out")
@@ -231,15 +236,8 @@ def test_a_name_that_nobody_knows(tmp_path, new_client, registry_server):
 
 
 def test_a_part_of_which_nothing_came_leaves_nothing(proxy, client, model_id, tmp_path):
-    calls = []
-
-    def only_the_header(answer: Answer) -> None:
-        calls.append(1)
-        if len(calls) > 1:
-            busy(answer)
-            answer.headers = {}
-
-    proxy.break_answers(only_the_header)
+    calls: list[int] = []
+    proxy.break_answers(busy_after(1, calls))  # the header's comes, no other
     with pytest.raises(NetworkError) as caught:
         client.get(model_id, "v1", layers="l[1-3]", output=tmp_path / "out")
     assert len(calls) > 1
