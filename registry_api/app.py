@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from ai_model_format.wire import Problem
 from registry_api import __version__, health, middleware, problems
 from registry_api.catalog import api as catalog
+from registry_api.db.questions import LoopReader
 from registry_api.events import api as events
 from registry_api.find import api as find
 from registry_api.get import api as get
@@ -39,6 +40,10 @@ ROUTERS = (
 )
 
 
+LOOP_CONNECTIONS = 8
+"""More would not help one loop, which does everything else too."""
+
+
 def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
     """Return the API.
 
@@ -54,8 +59,11 @@ def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
         # Together as many as the pool has connections, its overflow included.
         app.state.turns = asyncio.Semaphore(settings.database_pool_size)
         app.state.authentications = asyncio.Semaphore(settings.database_pool_size)
+        connections = min(LOOP_CONNECTIONS, settings.database_pool_size)
+        app.state.loop_reader = LoopReader(settings.database_url, connections=connections)
         with ThreadPoolExecutor(settings.database_pool_size, "read") as app.state.readers:
             yield
+        await app.state.loop_reader.close()
         if parts is None:
             app.state.parts.close()
 

@@ -5,9 +5,9 @@ Plain ASGI, so that streams pass through unbuffered.
 
 import logging
 import re
-import uuid
 import zlib
 from dataclasses import dataclass
+from random import Random
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,13 +40,17 @@ class RequestId:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._random = Random()  # noqa: S311 - an id, not a secret
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request_id = _request_id(scope)
+        given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
+        # Nobody has to be kept from guessing it, so the kernel need not be asked for each.
+        made = f"{self._random.getrandbits(128):032x}"
+        request_id = given if _REQUEST_ID.fullmatch(given) else made
         scope["request_id"] = request_id
         started = False
 
@@ -215,8 +219,3 @@ def _decoder(encoding: str) -> _Plain | _Gzip:
         case "gzip":
             return _Gzip()
     raise InvalidRequest(f"Content-Encoding {encoding[:50]!r} is not known; gzip is")
-
-
-def _request_id(scope: Scope) -> str:
-    given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
-    return given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex

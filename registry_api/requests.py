@@ -32,6 +32,8 @@ from ai_model_format.formats import strict_json
 from ai_model_format.names import RESERVED_NAMES
 from ai_model_format.wire import ModelId
 from registry_api.access import ANONYMOUS, Caller, find_token, hash_of
+from registry_api.catalog.missing import not_found
+from registry_api.db.questions import LoopReader, Question
 from registry_api.db.session import Driver, driver_reading, reading, transaction
 from registry_api.errors import Forbidden, Unauthenticated
 from registry_api.get.edge import Edge, choose_edge, client_address
@@ -139,21 +141,37 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """Ask Postgres without a transaction, in one stay in a thread: for handlers that only read.
+    """Ask Postgres without a transaction: for handlers that only read.
 
-    The threads are of their own, as many as there are turns: the loop hands work to them in
-    half the time that anyio's take.
+    What one row answers is asked on the loop itself, all else in one stay in a thread. The threads
+    are of their own, as many as there are turns: the loop hands work to them in half the time that
+    anyio's take.
     """
 
     parts: Parts
     turns: Semaphore
     threads: Executor
+    loop: LoopReader
 
     @classmethod
     def of(cls, request: Request) -> Self:
         """Return the way to read of the service that a request came to."""
         state = request.app.state
-        return cls(state.parts, state.turns, state.readers)
+        return cls(state.parts, state.turns, state.readers, state.loop_reader)
+
+    async def version(
+        self, question: Callable[[str, str], Question[T]], model_id: str, ref: str
+    ) -> T:
+        """Ask something of the version that a ref means.
+
+        Raises:
+            ModelNotFound: there is no such model.
+            VersionNotFound: it has no such version.
+        """
+        found = await self.loop.ask(question(model_id, ref))
+        if found is None:
+            raise await self.by_driver(not_found, model_id, ref)
+        return found
 
     async def __call__(
         self, question: Callable[Concatenate[Session, P], T], *args: P.args, **kwargs: P.kwargs

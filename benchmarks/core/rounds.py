@@ -1,6 +1,5 @@
 """Alternating runs: every contender once a round, so that drift of the machine hits all alike."""
 
-import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,7 +76,7 @@ def _one(stage: Stage, contender: Contender, number: int) -> None:
     outcome = contender.outcome
     try:
         commands = contender.prepare(number)
-        os.sync()  # what earlier runs left to write must not be this one's burden
+        stage.settle(stage.options.size)
         before = stage.server_cpu_s()
         usage = run(commands, stage.home)
         usage = replace(usage, server_cpu_s=stage.server_cpu_s() - before)

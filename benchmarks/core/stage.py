@@ -1,6 +1,8 @@
 """What a run works on: options, folders, and servers that start when first asked for."""
 
 import hashlib
+import os
+import re
 import shutil
 import sys
 import tempfile
@@ -12,12 +14,14 @@ from typing import Any, Self
 
 from benchmarks.core import models
 from benchmarks.core.envs import Envs, install_own
-from benchmarks.core.processes import Server
+from benchmarks.core.processes import Command, Server, run
 from benchmarks.core.s3 import Store
 from benchmarks.services import seaweedfs
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "bench"
+TOUCH = ROOT / "benchmarks" / "clients" / "touch.py"
+MEMORY = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,17 @@ class Stage:
         self.servers.append(server)
         self._exit.callback(server.stop)
         return server
+
+    def settle(self, size: int) -> None:
+        """Leave nothing to pay for to what runs next, which may take ``size`` bytes of memory.
+
+        What earlier runs have yet to write is written, and free memory that the machine below has
+        taken back is fetched again, with room for buffers on top.
+        """
+        os.sync()
+        room = 1024 * int(re.search(r"MemAvailable: +(\d+) kB", MEMORY.read_text())[1])
+        told = (sys.executable, str(TOUCH), str(min(size * 3 // 2 + 2**29, room * 3 // 4)))
+        run([Command(told)], self.home)
 
     def server_cpu_s(self) -> float:
         """Return what all servers have used so far."""

@@ -1,15 +1,19 @@
 """SQL of the questions that are asked most: what a ref means, and where those bytes lie.
 
-Each is one statement, run by the driver itself: SQLAlchemy takes several times as long as
-Postgres to find one row.
+Each is one statement for the driver itself: SQLAlchemy takes several times as long as Postgres
+to find one row.
 """
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple
+from typing import LiteralString, NamedTuple, TypeVar
 
 from ai_model_format.digest import raw_of
 from ai_model_format.names import LATEST
+from registry_api.db.questions import Question, Row
 from registry_api.db.session import Driver
+
+T = TypeVar("T")
 
 _MEANT: dict[str, LiteralString] = {
     "latest": """(
@@ -33,14 +37,14 @@ _MEANT: dict[str, LiteralString] = {
 """The id of the version that a ref means, by the kind of ref; each by one index."""
 
 _SHOWN: LiteralString = """
-    SELECT name, 'sha256:' || encode(manifest_digest, 'hex'), size, stored_bytes, metadata,
+    SELECT name, 'sha256:' || encode(manifest_digest, 'hex'), size, stored_bytes, metadata::text,
         created_at, created_by, yanked_at, yank_reason,
         ARRAY(SELECT alias.name FROM alias WHERE version_id = version.id ORDER BY 1),
         (
-            SELECT json_agg(json_build_array(path, file.size, 'sha256:' || encode(sha256, 'hex'),
-                media_type, format) ORDER BY position)
+            SELECT coalesce(json_agg(json_build_array(path, file.size,
+                'sha256:' || encode(sha256, 'hex'), media_type, format) ORDER BY position), '[]')
             FROM file WHERE version_id = version.id
-        )
+        )::text
     FROM version WHERE id = """
 _PLACED: LiteralString = """
     SELECT name, 'sha256:' || encode(manifest_digest, 'hex'),
@@ -72,19 +76,27 @@ MAX_NAMES = 20
 
 
 class Shown(NamedTuple):
-    """All that is shown of a version; ``files`` has path, size, digest, media type and format."""
+    """All that is shown of a version.
+
+    Facts are JSON, and so are files: of each its path, size, digest, media type and format.
+    """
 
     name: str
     manifest_digest: str
     size: int
     stored_bytes: int
-    facts: dict[str, Any]
+    facts: str
     created_at: datetime
     created_by: str
     yanked_at: datetime | None
     yank_reason: str | None
-    aliases: list[str]
-    files: list[tuple[str, int, str, str, str]]
+    aliases: tuple[str, ...]
+    files: str
+
+    @property
+    def length(self) -> int:
+        """Characters of the parts that may be long."""
+        return len(self.facts) + len(self.files) + sum(map(len, self.aliases))
 
 
 class Placed(NamedTuple):
@@ -104,22 +116,19 @@ class StoredManifest(NamedTuple):
     size: int
 
 
-def shown(driver: Driver, model_id: str, ref: str) -> Shown | None:
-    """Return what is shown of the version that a ref means."""
-    row = _one(driver, _SHOWN, model_id, ref)
-    return Shown(*row) if row else None
+def shown(model_id: str, ref: str) -> Question[Shown]:
+    """Ask what is shown of the version that a ref means."""
+    return _of_meant(_SHOWN, model_id, ref, _read_shown)
 
 
-def placed(driver: Driver, model_id: str, ref: str) -> Placed | None:
-    """Return where the bytes of the version that a ref means lie."""
-    row = _one(driver, _PLACED, model_id, ref)
-    return Placed(*row) if row else None
+def placed(model_id: str, ref: str) -> Question[Placed]:
+    """Ask where the bytes of the version that a ref means lie."""
+    return _of_meant(_PLACED, model_id, ref, lambda row: Placed(*row))
 
 
-def stored_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest | None:
-    """Return which manifest is that of the version that a ref means."""
-    row = _one(driver, _MANIFEST, model_id, ref)
-    return StoredManifest(*row) if row else None
+def stored_manifest(model_id: str, ref: str) -> Question[StoredManifest]:
+    """Ask which manifest is that of the version that a ref means."""
+    return _of_meant(_MANIFEST, model_id, ref, lambda row: StoredManifest(*row))
 
 
 def has_model(driver: Driver, model_id: str) -> bool:
@@ -133,7 +142,14 @@ def names(driver: Driver, model_id: str) -> list[str]:
     return list(dict.fromkeys(name for (name,) in found))
 
 
-def _one(driver: Driver, query: LiteralString, model_id: str, ref: str) -> tuple[Any, ...] | None:
+def _read_shown(row: Row) -> Shown:
+    found = Shown(*row)
+    return found._replace(aliases=tuple(found.aliases))
+
+
+def _of_meant(
+    query: LiteralString, model_id: str, ref: str, read: Callable[[Row], T]
+) -> Question[T]:
     values = {"model": model_id, "ref": raw_of(ref) if ":" in ref else ref}
     kind = "latest" if ref == LATEST else "digest" if ":" in ref else "name"
-    return driver.execute(query + _MEANT[kind], values).fetchone()
+    return Question(query + _MEANT[kind], values, read)

@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 SEARCH_PATH = "public,jobs"
 """Ours, then the job queue's: procrastinate's tables live in a schema of their own."""
 Driver: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-_CONNECT_ARGS = {"options": f"-c search_path={SEARCH_PATH} -c timezone=UTC"}
+CONNECTION_OPTIONS = f"-c search_path={SEARCH_PATH} -c timezone=UTC"
+_CONNECT_ARGS = {"options": CONNECTION_OPTIONS}
 
 
 def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:

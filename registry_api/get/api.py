@@ -9,6 +9,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from ai_model_format.byte_range import ByteRange
 from ai_model_format.manifest import MEDIA_TYPE
 from ai_model_format.wire import DigestText, FilePath, LayoutInfo, ModelId, Ref
+from registry_api.catalog import resolve
 from registry_api.get import service
 from registry_api.get.ranges import tag_matches
 from registry_api.get.streams import accepts_gzip, answer_bytes, gzipped
@@ -46,7 +47,7 @@ async def get_manifest(
     model_id: ModelId, ref: Ref, request: Request, parts: PartsOf, read: Read, caller: Reader
 ) -> Response:
     """Return the manifest as it is stored, byte by byte; its digest is the ETag."""
-    found = await read.by_driver(service.find_manifest, model_id, ref)
+    found = await read.version(resolve.stored_manifest, model_id, ref)
     digest, size = found.digest, found.size
     is_fixed = ref in (found.name, digest)
     headers = {

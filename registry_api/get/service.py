@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -13,19 +12,16 @@ from ai_model_format.byte_range import ByteRange
 from ai_model_format.digest import Digest
 from ai_model_format.wire import FileLayout, LayoutInfo, ObjectSource
 from registry_api.catalog import queries, resolve
+from registry_api.catalog.missing import not_found
 from registry_api.catalog.resolve import StoredManifest
+from registry_api.db.questions import ask
 from registry_api.db.session import Driver, driver_of
 from registry_api.db.tables import FileRow, VersionRow
-from registry_api.errors import FileNotFound, ModelNotFound, RegistryError, VersionNotFound
+from registry_api.errors import FileNotFound
 from registry_api.get.edge import Edge, edge_url
 from registry_api.parts import Parts
 from registry_api.push.chunks import Run
 from registry_api.push.queries import object_digests
-
-NEAR = 0.5
-"""How alike a name must be to be offered in place of another, from 0 to 1."""
-MAX_LIKE_LENGTH = 64
-"""Characters of names that are compared, which takes the square of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +58,6 @@ def find_version(session: Session, model_id: str, ref: str) -> VersionRow:
     return version
 
 
-def not_found(driver: Driver, model_id: str, ref: str) -> RegistryError:
-    """Return the error that says whether the model or its version is not there."""
-    if not resolve.has_model(driver, model_id):
-        return ModelNotFound(model_id)
-    return VersionNotFound(model_id, ref, _like(ref, resolve.names(driver, model_id)))
-
-
-def _like(ref: str, names: Sequence[str]) -> list[str]:
-    """Return the names most like a ref. Pure."""
-    if len(ref) > MAX_LIKE_LENGTH:
-        return []
-    short = [name for name in names if len(name) <= MAX_LIKE_LENGTH]
-    return get_close_matches(ref, short, cutoff=NEAR)
-
-
 def find_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest:
     """Return which manifest a ref means.
 
@@ -84,7 +65,7 @@ def find_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest:
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
     """
-    found = resolve.stored_manifest(driver, model_id, ref)
+    found = ask(driver, resolve.stored_manifest(model_id, ref))
     if found is None:
         raise not_found(driver, model_id, ref)
     return found
@@ -105,7 +86,7 @@ def layout(
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
     """
-    row = resolve.placed(driver, model_id, ref)
+    row = ask(driver, resolve.placed(model_id, ref))
     if row is None:
         raise not_found(driver, model_id, ref)
     ids = list(dict.fromkeys(object_id for _, runs in row.files for object_id, _, _ in runs))
