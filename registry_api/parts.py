@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Engine
 
 from registry_api.db.session import open_engine, open_unpooled_engine
+from registry_api.get.bodies import Bodies
 from registry_api.get.edge import Edge
 from registry_api.settings import Settings
 from registry_api.signing import UrlSigner, load_signer
@@ -14,10 +15,15 @@ from storage.interface import ObjectStore
 from storage.open import open_store
 from storage.settings import LocalSettings, S3Settings
 
+MANIFESTS_KEPT = 64 * 1024 * 1024
+"""Bytes of manifests in memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What services need: settings, Postgres, the store, a key to sign with, known tokens, edges.
+
+    ``manifests`` are those that were asked for last, by digest and whether they are packed.
 
     ``lock_engine`` opens a new connection each time, for locks that are held while bytes are
     read: from the pool, they could take what those who hold them need to go on.
@@ -31,6 +37,7 @@ class Parts:
     signer: UrlSigner
     tokens: TokenCache
     edges: tuple[Edge, ...] = ()
+    manifests: Bodies = field(default_factory=lambda: Bodies(MANIFESTS_KEPT))
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 
 import httpx
 
@@ -149,7 +150,8 @@ class Fetcher:
         wanted = stream.range()
         asked = {"range": wanted.http_header(), "accept-encoding": "identity"}
         headers = {**asked, **stream.headers}
-        with self._client.stream("GET", address.url, headers=headers, timeout=_TIMEOUT) as response:
+        url = _parsed(address.url)
+        with self._client.stream("GET", url, headers=headers, timeout=_TIMEOUT) as response:
             if response.status_code in _URL_REFUSED:
                 self._source.refused(address)
             check_answer(response, wanted, address.size)
@@ -178,6 +180,12 @@ class Fetcher:
             self._local.buffer = memoryview(bytearray(BUFFER_SIZE))
         buffer: memoryview = self._local.buffer
         return buffer
+
+
+@lru_cache(maxsize=256)
+def _parsed(url: str) -> httpx.URL:
+    """Take a URL apart once: signed ones are long, and many ranges are asked of each."""
+    return httpx.URL(url)
 
 
 def check_answer(response: httpx.Response, wanted: ByteRange, object_size: int) -> None:

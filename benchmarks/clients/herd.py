@@ -34,8 +34,13 @@ def get_raw(url: str, size: int, folder: Path) -> int:
     return size
 
 
-def timed(client: Callable[[Path], int], folder: Path, go: Event, turns: Semaphore) -> None:
+def timed(
+    client: Callable[[Path], int], folder: Path, go: Event, turns: Semaphore, ready: Semaphore
+) -> None:
     """Run one client and print what came of it."""
+    gc.unfreeze()
+    gc.collect()  # copies the pages that the fork left shared, as a process of its own has them
+    ready.release()
     go.wait()
     with turns:
         _timed(client, folder)
@@ -77,13 +82,16 @@ def main() -> None:
         client = partial(get, asked.model_id, asked.version)
     fork = get_context("fork")
     go, turns = fork.Event(), fork.Semaphore(asked.at_once or asked.clients)
+    ready = fork.Semaphore(0)
     machines = [
-        fork.Process(target=timed, args=(client, asked.folder / str(number), go, turns))
+        fork.Process(target=timed, args=(client, asked.folder / str(number), go, turns, ready))
         for number in range(asked.clients)
     ]
     gc.freeze()
     for machine in machines:
         machine.start()
+    for _ in machines:
+        ready.acquire()
     print("ready", flush=True)
     sys.stdin.readline()
     go.set()

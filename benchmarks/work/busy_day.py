@@ -59,6 +59,7 @@ def _by_clients(
     stage: Stage, peer: AiModel, source: Path, count: int
 ) -> tuple[list[float], list[str], float]:
     size = str(source.stat().st_size)
+    stage.settle(AT_ONCE * source.stat().st_size)
     told = (str(count), str(AT_ONCE), MODEL, "hundred", str(stage.target("busy")), size)
     said = json.loads(
         run(
@@ -83,6 +84,7 @@ def _by_commands(stage: Stage, peer: AiModel, count: int) -> tuple[list[float], 
             return time.perf_counter() - began, False
         return time.perf_counter() - began, True
 
+    stage.settle(AT_ONCE * SIZE)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         done = list(pool.map(one, range(count)))
     stage.target("busy")

@@ -32,11 +32,6 @@ class Herd:
     errors: list[str]
     wall_s: float
 
-    @property
-    def slowest_s(self) -> float | None:
-        """Return the slowest client's seconds; ``None`` if one failed."""
-        return None if self.errors else max(self.seconds)
-
 
 def measure(stage: Stage) -> Report:
     """Send the herd through the edge, then straight at the store."""
@@ -59,20 +54,27 @@ def _through_edge(stage: Stage, report: Report, source: Path) -> None:
     _push(stage, source, env)
 
     before = origin.counts()["body_bytes"]
-    herd = _herd(stage, env, ("--model-id", MODEL, "--version", VERSION))
+    herds, ideals_s = [], []
+    for _ in range(stage.options.repeat):  # the first finds the edge empty
+        herds.append(_herd(stage, env, ("--model-id", MODEL, "--version", VERSION)))
+        ideals_s.append(_ideal_s(stage, env, size))
     sent = origin.counts()["body_bytes"] - before
-    ideal_s = _ideal_s(stage, env, size)
 
+    ideal_s = statistics.median(ideals_s)
+    errors = [error for herd in herds for error in herd.errors]
+    seconds = [second for herd in herds for second in herd.seconds]
+    slowest_s = None if errors else statistics.median(max(herd.seconds) for herd in herds)
     report.facts |= {
         "edge bandwidth, raw sockets that hash, GiB/s": CLIENTS * size / GIB / ideal_s,
-        "ideal s": ideal_s,
-        "median client s": statistics.median(herd.seconds) if herd.seconds else None,
-        "first error": herd.errors[0] if herd.errors else "none",
+        "ideal s, each round": [round(ideal, 2) for ideal in ideals_s],
+        "slowest client s, each round": [round(max(herd.seconds, default=0), 2) for herd in herds],
+        "median client s": statistics.median(seconds) if seconds else None,
+        "first error": next(iter(errors), "none"),
     }
     report.bars += [
-        at_most("origin bytes", sent / size, 1.05, of="copies of the model"),
-        at_most("failures through the edge", len(herd.errors), 0, of=f"{CLIENTS} clients"),
-        at_most("slowest client", herd.slowest_s, 1.5 * ideal_s, of="1.5 x ideal", unit=" s"),
+        at_most("origin bytes, all rounds", sent / size, 1.05, of="copies of the model"),
+        at_most("failures through the edge", len(errors), 0, of=f"{CLIENTS} clients a round"),
+        at_most("slowest client", slowest_s, 1.5 * ideal_s, of="1.5 x ideal", unit=" s"),
     ]
 
 
@@ -147,6 +149,7 @@ def _edge_url(env: dict[str, str]) -> str:
 
 def _herd(stage: Stage, env: dict[str, str], told: Sequence[str]) -> Herd:
     """Run all clients at once."""
+    stage.settle(CLIENTS * SIZE)
     machines = subprocess.Popen(
         (
             *(sys.executable, "-m", "benchmarks.clients.herd", *told),

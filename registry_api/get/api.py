@@ -22,7 +22,7 @@ PRIVATE_FOR_EVER = "private, max-age=31536000, immutable"
 PRIVATE_ASK_AGAIN = "private, no-cache"
 PACKED_FROM = 1024
 AT_ONCE = 1024 * 1024
-"""Up to this size a manifest is read in one stay in a thread."""
+"""Up to this size a manifest is read in one stay in a thread, and kept for those who ask next."""
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, tags=["get"])
 quick = APIRouter(prefix="/v1", route_class=QuickRoute, tags=["get"])
@@ -57,15 +57,16 @@ async def get_manifest(
     }
     if tag_matches(request.headers.get("if-none-match"), headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    pieces = parts.store.read(digest, 0, size)
-    if size >= PACKED_FROM and accepts_gzip(request):
-        headers["Content-Encoding"] = "gzip"
-        pieces = gzipped(pieces)
-    else:
-        headers["Content-Length"] = str(size)
-    if size > AT_ONCE:
-        return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
-    body = await run_in_threadpool(b"".join, pieces)
+    packed = size >= PACKED_FROM and accepts_gzip(request)
+    headers |= {"Content-Encoding": "gzip"} if packed else {"Content-Length": str(size)}
+    body = parts.manifests.get((digest, packed))
+    if body is None:
+        stored = parts.store.read(digest, 0, size)
+        pieces = gzipped(stored) if packed else stored
+        if size > AT_ONCE:
+            return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
+        body = await run_in_threadpool(b"".join, pieces)
+        parts.manifests.keep((digest, packed), body)
     return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
 

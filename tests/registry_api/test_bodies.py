@@ -1,0 +1,49 @@
+"""Manifests that are kept in memory: right ones only, and not more than the limit."""
+
+import pytest
+from sqlalchemy import text
+
+from ai_model_format.digest import digest_of
+from registry_api.get.bodies import Bodies
+from tests.registry_api.conftest import push_plain
+
+
+def test_those_asked_for_longest_ago_go_first() -> None:
+    bodies = Bodies(10)
+    for key in "ab":
+        bodies.keep(key, key.encode() * 4)
+    assert bodies.get("a") == b"aaaa"
+    bodies.keep("c", b"cccc")
+    assert [bodies.get(key) for key in "abc"] == [b"aaaa", None, b"cccc"]
+
+
+def test_a_body_kept_again_counts_once_and_one_too_large_is_not_kept() -> None:
+    bodies = Bodies(8)
+    for _ in range(3):
+        bodies.keep("a", b"aaaa")
+    bodies.keep("b", b"bbbb")
+    bodies.keep("c", b"c" * 9)
+    assert [bodies.get(key) for key in "abc"] == [b"aaaa", b"bbbb", None]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_a_kept_manifest_is_the_same_and_only_for_those_who_may_read(
+    service, engine, encoding: str
+) -> None:
+    api = service.client()
+    files = {f"file-{number}": bytes([number]) for number in range(40)}
+    assert push_plain(api, "team/net", "v1", files).json()["created"]
+    url, headers = "/v1/models/team/net/versions/v1/manifest", {"Accept-Encoding": encoding}
+    first, again = (api.get(url, headers=headers) for _ in range(2))
+    assert first.headers.get("Content-Encoding", "identity") == encoding
+    for answer in (first, again):
+        assert f'"{digest_of(answer.content)}"' == first.headers["ETag"]
+    told = [{**answer.headers} for answer in (first, again)]
+    for each in told:
+        del each["date"], each["x-request-id"]
+    assert told[0] == told[1]
+    assert service.client("reader", ["other/*"]).get(url).status_code == 403
+    assert service.anybody().get(url).status_code == 401
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE version SET name = 'v2'"))
+    assert api.get(url).status_code == 404
