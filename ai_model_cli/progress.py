@@ -23,7 +23,7 @@ _REDRAW_S = 0.1
 
 
 class Bars:
-    """Shows the phase that runs; notes always, bars only where stderr is a terminal.
+    """Shows the phase that began last; notes always, bars only where stderr is a terminal.
 
     Call it from any thread. At its end it wipes the bar, so that only the answer stays.
     """
@@ -32,8 +32,8 @@ class Bars:
         self._stream = stream or sys.stderr
         self._draws = self._stream.isatty()
         self._lock = threading.Lock()
-        self._phase = ""
-        self._started = self._drawn = 0.0
+        self._began: dict[str, float] = {}
+        self._drawn = 0.0
 
     def __call__(self, progress: "Progress") -> None:
         """Take the news."""
@@ -57,11 +57,16 @@ class Bars:
             self._draws = False
 
     def _draw(self, progress: "Progress", now: float) -> None:
-        if progress.phase != self._phase:
-            self._phase, self._started, self._drawn = progress.phase, now, 0.0
-        if now - self._drawn >= _REDRAW_S or progress.done >= progress.total:
+        phase, is_done = progress.phase, progress.done >= progress.total
+        if phase not in self._began:
+            self._began[phase], self._drawn = now, 0.0
+        is_last = phase == next(reversed(self._began))
+        if is_last and (now - self._drawn >= _REDRAW_S or is_done):
             self._drawn = now
-            self._print(self._wipe() + bar(progress, now - self._started))
+            self._print(self._wipe() + bar(progress, now - self._began[phase]))
+        if is_done:
+            del self._began[phase]
+            self._drawn = 0.0
 
     def _wipe(self) -> str:
         return "\r\x1b[K" if self._draws else ""

@@ -104,7 +104,7 @@ class Transfer:
         return [make_output(item, read) for item in chosen]
 
     def bring(self, pieces: Sequence[Piece], holdings: Holdings, targets: Sequence[Target]) -> int:
-        """Write every piece to its places.
+        """Write every piece to its places, copying what is here while the rest is fetched.
 
         Returns:
             How many bytes were written that came from this machine.
@@ -114,9 +114,19 @@ class Transfer:
             NetworkError: the store cannot be reached.
         """
         held = [piece for piece in pieces if piece.digest in holdings]
-        total = sum(piece.size for piece in held)
-        lost = self.reuser("reuse", total).copy(held, holdings, targets) if held else []
-        self._fetch([piece for piece in pieces if piece.digest not in holdings] + lost, targets)
+        wanted = [piece for piece in pieces if piece.digest not in holdings]
+        lost: list[Piece] = []
+
+        def copy() -> None:
+            total = sum(piece.size for piece in held)
+            lost.extend(self.reuser("reuse", total).copy(held, holdings, targets))
+
+        def fetch() -> None:
+            self._fetch(wanted, targets)
+
+        jobs = [job for job, has_work in ((copy, held), (fetch, wanted)) if has_work]
+        run_parallel(jobs, lambda job: job(), workers=len(jobs), stopped=self.stopped)
+        self._fetch(lost, targets)
         return bytes_placed(held) - bytes_placed(lost)
 
     def _fetch(self, pieces: Sequence[Piece], targets: Sequence[Target]) -> None:

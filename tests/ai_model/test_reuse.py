@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from ai_model import Registry
+from ai_model.errors import NetworkError
 
 LAYERS = 6
 LAYER = 200 * 1000 * 4
@@ -107,3 +108,20 @@ def test_a_limit_holds_for_all_connections_both_ways(
     assert pushed.bytes_sent == got.bytes_fetched == weights.stat().st_size
     assert pushed.elapsed_s > pushed.bytes_sent / rate - 0.3
     assert got.elapsed_s > got.bytes_fetched / rate - 0.3
+
+
+def test_a_fetch_that_fails_while_copies_are_made_is_what_is_told(
+    machine, weights, model_id, tmp_path, monkeypatch
+):
+    machine().get(model_id, "v1", output=tmp_path / "share")
+
+    def fail(*_):
+        raise NetworkError("The store went away.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("ai_model.get.fetch.Fetcher.fetch", fail)
+        with pytest.raises(NetworkError, match="went away"):
+            machine().get(model_id, "v2", output=tmp_path / "out", reuse=[tmp_path / "share"])
+    got = machine().get(model_id, "v2", output=tmp_path / "out", reuse=[tmp_path / "share"])
+    assert got.bytes_fetched <= LAYER * 1.02
+    assert (tmp_path / "out" / "m.safetensors").read_bytes() == weights.read_bytes()

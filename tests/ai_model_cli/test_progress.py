@@ -39,3 +39,17 @@ def test_an_empty_phase_draws_nothing():
     with Bars(stream) as bars:
         bars(Progress("reuse", 0, 0))
     assert "Reusing" not in stream.getvalue()
+
+
+def test_of_two_phases_at_once_the_last_to_begin_is_shown_and_then_the_other():
+    stream = Terminal()
+    with Bars(stream) as bars:
+        bars(Progress("reuse", 1, 10))
+        bars(Progress("fetch", 1, 10))
+        shown = stream.getvalue()
+        bars(Progress("reuse", 9, 10))
+        assert stream.getvalue() == shown
+        bars(Progress("fetch", 10, 10))
+        bars(Progress("reuse", 10, 10))
+    verbs = [line.split()[0] for line in stream.getvalue().split("\r\x1b[K") if line]
+    assert verbs == ["Reusing", "Fetching", "Fetching", "Reusing"]
