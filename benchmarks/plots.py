@@ -21,7 +21,8 @@ HEAD = """# Benchmarks
 
 Every peer does the same work beside ours in one run, in turn, on the same machine. The figures are
 medians of alternating rounds after one that does not count. Downloads land in memory (`/dev/shm`),
-so that a disk's writeback is not what is measured. All use one SeaweedFS, whose share of the
+so that a disk's writeback is not what is measured, and memory that a run may take is touched before
+it, since a virtual machine's host may have taken it back. All use one SeaweedFS, whose share of the
 processors stands under "server CPU s"; hf-xet alone reads and writes a local folder. Ours verifies
 every byte against the manifest and lands files atomically; what a peer does not do stands in its
 row. The bars are what this project wants to reach; those that it misses stand here as well.

@@ -40,10 +40,6 @@ ROUTERS = (
 )
 
 
-LOOP_CONNECTIONS = 8
-"""More would not help one loop, which does everything else too."""
-
-
 def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
     """Return the API.
 
@@ -59,11 +55,14 @@ def create_app(settings: Settings, parts: Parts | None = None) -> FastAPI:
         # Together as many as the pool has connections, its overflow included.
         app.state.turns = asyncio.Semaphore(settings.database_pool_size)
         app.state.authentications = asyncio.Semaphore(settings.database_pool_size)
-        connections = min(LOOP_CONNECTIONS, settings.database_pool_size)
-        app.state.loop_reader = LoopReader(settings.database_url, connections=connections)
-        with ThreadPoolExecutor(settings.database_pool_size, "read") as app.state.readers:
-            yield
-        await app.state.loop_reader.close()
+        app.state.loop_reader = LoopReader(
+            settings.database_url, connections=settings.database_pool_size
+        )
+        try:
+            with ThreadPoolExecutor(settings.database_pool_size, "read") as app.state.readers:
+                yield
+        finally:
+            await app.state.loop_reader.close()
         if parts is None:
             app.state.parts.close()
 

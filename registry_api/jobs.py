@@ -16,7 +16,7 @@ from procrastinate.jobs import Status
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry_api.db.session import libpq_url, transaction
+from registry_api.db.session import conninfo_of, transaction
 from registry_api.db.tables import PushRow
 from registry_api.parts import Parts
 
@@ -50,7 +50,7 @@ def worker_app(parts: Parts) -> App:
     """Return the queue with every task that a worker can do."""
     from registry_api.push import sweep, verify
 
-    app = App(connector=PsycopgConnector(conninfo=libpq_url(parts.settings.database_url)))
+    app = App(connector=PsycopgConnector(conninfo=conninfo_of(parts.settings.database_url)))
 
     @app.task(name=VERIFY)
     def verify_push(push_id: str) -> None:

@@ -143,7 +143,7 @@ C = TypeVar("C")
 class Reads:
     """Ask Postgres without a transaction: for handlers that only read.
 
-    What one row answers is asked on the loop itself, all else in one stay in a thread. The threads
+    What a ref means is asked on the loop itself, all else in one stay in a thread. The threads
     are of their own, as many as there are turns: the loop hands work to them in half the time that
     anyio's take.
     """
@@ -151,7 +151,7 @@ class Reads:
     parts: Parts
     turns: Semaphore
     threads: Executor
-    loop: LoopReader
+    loop_reader: LoopReader
 
     @classmethod
     def of(cls, request: Request) -> Self:
@@ -167,8 +167,9 @@ class Reads:
         Raises:
             ModelNotFound: there is no such model.
             VersionNotFound: it has no such version.
+            OperationalError: Postgres is away.
         """
-        found = await self.loop.ask(question(model_id, ref))
+        found = await self.loop_reader.ask(question(model_id, ref))
         if found is None:
             raise await self.by_driver(not_found, model_id, ref)
         return found

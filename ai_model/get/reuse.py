@@ -22,7 +22,7 @@ class Reuser:
 
     Args:
         workers: how many threads read and hash.
-        meter: told of bytes that were right.
+        meter: told of every piece that was looked at, once.
         stopped: looked at between buffers.
     """
 
@@ -42,6 +42,7 @@ class Reuser:
             place, piece = item
             if self._hash(targets[place.output], place.offset, piece, _nowhere):
                 good.add(place)
+            self._meter.add(piece.size)
 
         run_parallel(wanted, work, workers=self._workers, stopped=self._stopped)
         return good
@@ -64,8 +65,10 @@ class Reuser:
             for holding in holdings.get(piece.digest, ()):
                 if self._copy(piece, holding, sources, targets):
                     settle(piece, targets)
-                    return
-            left.append(piece)
+                    break
+            else:
+                left.append(piece)
+            self._meter.add(piece.size)
 
         try:
             run_parallel(pieces, work, workers=self._workers, stopped=self._stopped)
@@ -115,10 +118,7 @@ class Reuser:
                 return False
             hasher.update(data)
             sink(done, data)
-        good = digest_from_raw(hasher.digest()) == piece.digest
-        if good:
-            self._meter.add(piece.size)
-        return good
+        return digest_from_raw(hasher.digest()) == piece.digest
 
     def _buffer(self) -> memoryview:
         if not hasattr(self._local, "buffer"):

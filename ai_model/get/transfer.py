@@ -124,8 +124,12 @@ class Transfer:
         def fetch() -> None:
             self._fetch(wanted, targets)
 
-        jobs = [job for job, has_work in ((copy, held), (fetch, wanted)) if has_work]
-        run_parallel(jobs, lambda job: job(), workers=len(jobs), stopped=self.stopped)
+        if held and wanted:
+            run_parallel((copy, fetch), lambda job: job(), workers=2, stopped=self.stopped)
+        elif held:
+            copy()
+        else:
+            fetch()
         self._fetch(lost, targets)
         return bytes_placed(held) - bytes_placed(lost)
 

@@ -18,6 +18,8 @@ from pathlib import Path
 
 from benchmarks.clients import raw
 
+READY_S = 30
+
 
 def get(model_id: str, version: str, folder: Path) -> int:
     """Get a version as ``ai-model get`` does and return the bytes that were fetched."""
@@ -91,7 +93,7 @@ def main() -> None:
     for machine in machines:
         machine.start()
     for _ in machines:
-        ready.acquire()
+        ready.acquire(timeout=READY_S)  # one that died is counted as a client that said nothing
     print("ready", flush=True)
     sys.stdin.readline()
     go.set()

@@ -6,6 +6,7 @@ to use a page after that waits for the host, which costs several times what writ
 
 import mmap
 import sys
+from contextlib import suppress
 
 POPULATE_WRITE = 23
 """``MADV_POPULATE_WRITE`` of Linux 5.14, for which Python has no name."""
@@ -14,8 +15,9 @@ POPULATE_WRITE = 23
 def touch(size: int) -> None:
     """Have ``size`` bytes of free memory backed by the machine below."""
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        memory.madvise(POPULATE_WRITE)
+        for advice in (mmap.MADV_HUGEPAGE, POPULATE_WRITE):
+            with suppress(OSError):  # a kernel without it
+                memory.madvise(advice)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ class Stage:
         taken back is fetched again, with room for buffers on top.
         """
         os.sync()
-        room = 1024 * int(re.search(r"MemAvailable: +(\d+) kB", MEMORY.read_text())[1])
+        room = 1024 * int(re.search(r"MemFree: +(\d+) kB", MEMORY.read_text())[1])
         told = (sys.executable, str(TOUCH), str(min(size * 3 // 2 + 2**29, room * 3 // 4)))
         run([Command(told)], self.home)
 

@@ -38,27 +38,27 @@ def measure(stage: Stage) -> Report:
     size = SIZE
     report = Report("herd", f"{CLIENTS} clients get {size // MIB} MiB at once", work_bytes=size)
     source = stage.model("herd", size=size)
-    _through_edge(stage, report, source)
+    _through_edge(stage, report, size)
     _straight(stage, report, source)
     return report
 
 
-def _through_edge(stage: Stage, report: Report, source: Path) -> None:
+def _through_edge(stage: Stage, report: Report, size: int) -> None:
     folder = stage.folder("herd-edge")
-    size = source.stat().st_size
     origin = edges.start_origin(folder, stage.store.endpoint)
     stage.serve(origin.server)
     server, settings = edges.start_edge(folder / "edge", origin.url)
     stage.serve(server)
     env = _registry(stage, folder / "registry", origin, settings)
-    _push(stage, source, env)
 
-    before = origin.counts()["body_bytes"]
-    herds, ideals_s = [], []
-    for _ in range(stage.options.repeat):  # the first finds the edge empty
-        herds.append(_herd(stage, env, ("--model-id", MODEL, "--version", VERSION)))
-        ideals_s.append(_ideal_s(stage, env, size))
-    sent = origin.counts()["body_bytes"] - before
+    herds, ideals_s, sent = [], [], []
+    for number in range(stage.options.repeat):  # each finds an edge that has nothing of the model
+        version = f"{VERSION}-{number}"
+        _push(stage, stage.model(f"herd-{number}", seed=40 + number, size=size), env, version)
+        before = origin.counts()["body_bytes"]
+        herds.append(_herd(stage, env, ("--model-id", MODEL, "--version", version)))
+        sent.append(origin.counts()["body_bytes"] - before)
+        ideals_s.append(_ideal_s(stage, env, size, version))
 
     ideal_s = statistics.median(ideals_s)
     errors = [error for herd in herds for error in herd.errors]
@@ -72,7 +72,7 @@ def _through_edge(stage: Stage, report: Report, source: Path) -> None:
         "first error": next(iter(errors), "none"),
     }
     report.bars += [
-        at_most("origin bytes, all rounds", sent / size, 1.05, of="copies of the model"),
+        at_most("origin bytes", max(sent) / size, 1.05, of="copies of the model"),
         at_most("failures through the edge", len(errors), 0, of=f"{CLIENTS} clients a round"),
         at_most("slowest client", slowest_s, 1.5 * ideal_s, of="1.5 x ideal", unit=" s"),
     ]
@@ -115,29 +115,29 @@ def _registry(
     return started.clients
 
 
-def _push(stage: Stage, source: Path, env: dict[str, str]) -> None:
-    told = ("push", str(source), "--model-id", MODEL, "--version", VERSION, "--json")
+def _push(stage: Stage, source: Path, env: dict[str, str], version: str = VERSION) -> None:
+    told = ("push", str(source), "--model-id", MODEL, "--version", version, "--json")
     cache = str(stage.folder("herd-cache"))
     program = str(stage.own_bin / "ai-model")
     run([Command((program, *told), {**env, "AI_MODEL_CACHE": cache})], stage.home)
 
 
-def _ideal_s(stage: Stage, env: dict[str, str], size: int) -> float:
+def _ideal_s(stage: Stage, env: dict[str, str], size: int, version: str) -> float:
     """Return how long the edge, warm, needs for all models by raw sockets that hash and write.
 
     A few at a time, which is when it is fastest.
     """
-    told = ("--url", _edge_url(env), "--size", str(size), "--at-once", str(RAW_AT_ONCE))
+    told = ("--url", _edge_url(env, version), "--size", str(size), "--at-once", str(RAW_AT_ONCE))
     herd = _herd(stage, env, told)
     if herd.errors:
         raise RuntimeError(herd.errors[0])
     return herd.wall_s
 
 
-def _edge_url(env: dict[str, str]) -> str:
+def _edge_url(env: dict[str, str], version: str) -> str:
     """Return the URL of the model's one object at the edge, as the registry hands it out."""
     request = urllib.request.Request(
-        f"{env['AI_MODEL_ENDPOINT']}/v1/models/{MODEL}/versions/{VERSION}/layout",
+        f"{env['AI_MODEL_ENDPOINT']}/v1/models/{MODEL}/versions/{version}/layout",
         headers={"Authorization": f"Bearer {env['AI_MODEL_TOKEN']}"},
     )
     with urllib.request.urlopen(request) as answer:

@@ -96,7 +96,8 @@ class Shown(NamedTuple):
     @property
     def length(self) -> int:
         """Characters of the parts that may be long."""
-        return len(self.facts) + len(self.files) + sum(map(len, self.aliases))
+        aliases, reason = sum(map(len, self.aliases)), len(self.yank_reason or "")
+        return len(self.facts) + len(self.files) + aliases + reason
 
 
 class Placed(NamedTuple):

@@ -33,8 +33,8 @@ from registry_api.events.queries import record
 from registry_api.get.ranges import tag_matches
 from registry_api.get.service import find_version
 
-MAX_REMEMBERED = 4096
-"""Characters of a version whose JSON is remembered, so that all together stay below 64 MiB."""
+MAX_REMEMBERED = 2048
+"""Characters of a version whose JSON is remembered: 4,096 such take 20 MiB, 100 at the worst."""
 
 
 def list_models(

@@ -12,7 +12,7 @@ from typing import Any, Generic, LiteralString, TypeAlias, TypeVar
 import psycopg
 from sqlalchemy.exc import OperationalError
 
-from registry_api.db.session import CONNECTION_OPTIONS, Driver, libpq_url
+from registry_api.db.session import Driver, conninfo_of
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -51,7 +51,7 @@ class LoopReader:
     """
 
     def __init__(self, database_url: str, *, connections: int) -> None:
-        self._url = libpq_url(database_url)
+        self._conninfo = conninfo_of(database_url)
         self._turns = asyncio.Semaphore(connections)
         self._idle: list[Connection] = []
 
@@ -71,26 +71,26 @@ class LoopReader:
         return None if row is None else question.read(row)
 
     async def _row(self, question: Question[T]) -> Row | None:
+        connection = self._idle.pop() if self._idle else await self._connect()
         try:
-            first = self._idle.pop() if self._idle else await self._connect()
-            return await self._row_by(first, question)
+            return await self._row_by(connection, question)
         except psycopg.OperationalError:
-            return await self._row_by(await self._connect(), question)
+            if not connection.broken:
+                raise
+        return await self._row_by(await self._connect(), question)
 
     async def _row_by(self, connection: Connection, question: Question[T]) -> Row | None:
         try:
             cursor = await connection.execute(question.sql, question.values)
             row = await cursor.fetchone()
-        except BaseException:  # cancelled: what it would answer next belongs to nobody
+        except BaseException:  # cancelled too: what it answers then belongs to nobody
             await connection.close()
             raise
         self._idle.append(connection)
         return row
 
     async def _connect(self) -> Connection:
-        return await psycopg.AsyncConnection.connect(
-            self._url, autocommit=True, options=CONNECTION_OPTIONS
-        )
+        return await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True)
 
     async def close(self) -> None:
         """Close all connections; nobody asks any more."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias, cast
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import InvalidatePoolError, OperationalError
@@ -14,8 +15,7 @@ from sqlalchemy.orm import Session
 SEARCH_PATH = "public,jobs"
 """Ours, then the job queue's: procrastinate's tables live in a schema of their own."""
 Driver: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-CONNECTION_OPTIONS = f"-c search_path={SEARCH_PATH} -c timezone=UTC"
-_CONNECT_ARGS = {"options": CONNECTION_OPTIONS}
+_CONNECT_ARGS = {"options": f"-c search_path={SEARCH_PATH} -c timezone=UTC"}
 
 
 def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
@@ -38,11 +38,11 @@ def open_unpooled_engine(database_url: str) -> Engine:
     )
 
 
-def libpq_url(database_url: str) -> str:
-    """Return the URL for those who speak to Postgres without SQLAlchemy, with our search path."""
-    url = make_url(database_url).set(drivername="postgresql")
-    url = url.update_query_dict({"options": f"-c search_path={SEARCH_PATH}"})
-    return url.render_as_string(hide_password=False).replace("+", "%20")
+def conninfo_of(database_url: str) -> str:
+    """Return libpq's own words for what our engines connect to, for those without SQLAlchemy."""
+    url = make_url(database_url).set(drivername="postgresql+psycopg")
+    _, arguments = url.get_dialect()().create_connect_args(url)
+    return make_conninfo(**{**arguments, **_CONNECT_ARGS})
 
 
 def _refuse_dead(connection: Any, *_: Any) -> None:

@@ -7,12 +7,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from ai_model_format.byte_range import ByteRange
+from ai_model_format.digest import Digest, digest_of
 from ai_model_format.manifest import MEDIA_TYPE
 from ai_model_format.wire import DigestText, FilePath, LayoutInfo, ModelId, Ref
 from registry_api.catalog import resolve
 from registry_api.get import service
 from registry_api.get.ranges import tag_matches
 from registry_api.get.streams import accepts_gzip, answer_bytes, gzipped
+from registry_api.parts import Parts
 from registry_api.problems import responses
 from registry_api.quick import QuickRoute
 from registry_api.requests import DbSession, PartsOf, Read, Reader, StrictRoute, base_url, edge_for
@@ -61,13 +63,21 @@ async def get_manifest(
     headers |= {"Content-Encoding": "gzip"} if packed else {"Content-Length": str(size)}
     body = parts.manifests.get((digest, packed))
     if body is None:
-        stored = parts.store.read(digest, 0, size)
-        pieces = gzipped(stored) if packed else stored
         if size > AT_ONCE:
+            stored = parts.store.read(digest, 0, size)
+            pieces = gzipped(stored) if packed else stored
             return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
-        body = await run_in_threadpool(b"".join, pieces)
-        parts.manifests.keep((digest, packed), body)
+        made, is_right = await run_in_threadpool(_body, parts, digest, size, packed)
+        if is_right:
+            parts.manifests.keep((digest, packed), made)
+        body = made
     return Response(body, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _body(parts: Parts, digest: Digest, size: int, packed: bool) -> tuple[bytes, bool]:
+    """Return a manifest as it is sent, and whether it is what its digest says."""
+    data = b"".join(parts.store.read(digest, 0, size))
+    return b"".join(gzipped(iter((data,)))) if packed else data, digest_of(data) == digest
 
 
 @quick.get(

@@ -84,7 +84,8 @@ async def get_push(
         if info.state != "verifying" or waited_s >= wait_s:
             return info
         # Told late by a tenth of what it took: most pushes are verified in a blink.
-        await asyncio.sleep(min(max(MIN_POLL_S, waited_s / 10), MAX_POLL_S))
+        pause_s = min(max(MIN_POLL_S, waited_s / 10), MAX_POLL_S)
+        await asyncio.sleep(min(pause_s, wait_s - waited_s))
 
 
 @router.post("/pushes/{push_id}/uploads", responses=responses(401, 403, 404, 409, 413, 422, 507))

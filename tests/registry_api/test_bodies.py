@@ -5,6 +5,7 @@ from sqlalchemy import text
 
 from ai_model_format.digest import digest_of
 from registry_api.get.bodies import Bodies
+from storage.local import LocalObjectStore
 from tests.registry_api.conftest import push_plain
 
 
@@ -28,13 +29,15 @@ def test_a_body_kept_again_counts_once_and_one_too_large_is_not_kept() -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 def test_a_kept_manifest_is_the_same_and_only_for_those_who_may_read(
-    service, engine, encoding: str
+    service, engine, encoding: str, monkeypatch
 ) -> None:
     api = service.client()
     files = {f"file-{number}": bytes([number]) for number in range(40)}
     assert push_plain(api, "team/net", "v1", files).json()["created"]
     url, headers = "/v1/models/team/net/versions/v1/manifest", {"Accept-Encoding": encoding}
+    reads = _counted(monkeypatch)
     first, again = (api.get(url, headers=headers) for _ in range(2))
+    assert len(reads) == 1
     assert first.headers.get("Content-Encoding", "identity") == encoding
     for answer in (first, again):
         assert f'"{digest_of(answer.content)}"' == first.headers["ETag"]
@@ -47,3 +50,26 @@ def test_a_kept_manifest_is_the_same_and_only_for_those_who_may_read(
     with engine.begin() as connection:
         connection.execute(text("UPDATE version SET name = 'v2'"))
     assert api.get(url).status_code == 404
+
+
+def test_a_manifest_that_came_damaged_from_the_store_is_not_kept(service, monkeypatch) -> None:
+    api = service.client()
+    assert push_plain(api, "net", "v1", {"a": b"x"}).json()["created"]
+    url = "/v1/models/net/versions/v1/manifest"
+    with monkeypatch.context() as broken:
+        broken.setattr(LocalObjectStore, "read", lambda _, __, start, end: iter((bytes(end),)))
+        assert set(api.get(url).content) == {0}
+    answer = api.get(url)
+    assert f'"{digest_of(answer.content)}"' == answer.headers["ETag"]
+
+
+def _counted(monkeypatch) -> list[str]:
+    """Return what the store is asked to read from here on."""
+    read, asked = LocalObjectStore.read, []
+
+    def counting(store, digest, *span):
+        asked.append(digest)
+        return read(store, digest, *span)
+
+    monkeypatch.setattr(LocalObjectStore, "read", counting)
+    return asked

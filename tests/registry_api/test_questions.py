@@ -5,11 +5,13 @@ from contextlib import suppress
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from registry_api.catalog.service import MAX_REMEMBERED
 from registry_api.db.questions import LoopReader, Question
+from registry_api.db.session import conninfo_of
 from tests.registry_api.conftest import push_plain
 
 PID = Question("SELECT pg_backend_pid()", {}, lambda row: row[0])
@@ -43,22 +45,23 @@ def test_no_row_is_none(database: str) -> None:
 
 
 def test_an_answer_nobody_waits_for_is_nobody_elses(database: str) -> None:
-    """The turn of the one that was left is free again, too."""
+    """Its connection goes, its turn is free again."""
 
-    async def ask() -> int | None:
+    async def ask() -> tuple[list[int], list[int]]:
         reader = LoopReader(database, connections=1)
+        first = await reader.ask(PID)
         left = asyncio.create_task(reader.ask(PAUSE))
         await asyncio.sleep(0.3)
         left.cancel()
         with suppress(asyncio.CancelledError):
             await left
-        found = await asyncio.wait_for(reader.ask(PID), 10)
+        second = await asyncio.wait_for(reader.ask(PID), 10)
+        third = await reader.ask(PID)
         await reader.close()
-        return found
+        return [first], [second, third]
 
-    pid = asyncio.run(ask())
-    assert pid is not None
-    assert pid > 1
+    [left], [second, third] = asyncio.run(ask())
+    assert left != second == third
 
 
 def test_no_more_connections_than_allowed_however_many_ask(database: str) -> None:
@@ -79,6 +82,20 @@ def test_a_postgres_that_is_away_is_said_as_sqlalchemy_says_it() -> None:
         asyncio.run(ask())
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://u:p%2Bq%40x@a/db", {"password": "p+q@x", "host": "a"}),
+        ("postgresql://u@/db?host=a:1&host=b:2", {"host": "a,b", "port": "1,2"}),
+        ("postgresql+psycopg://u@a:5/db?sslmode=require", {"port": "5", "sslmode": "require"}),
+    ],
+)
+def test_those_without_sqlalchemy_connect_to_what_it_connects_to(url: str, told: dict) -> None:
+    found = conninfo_to_dict(conninfo_of(url))
+    assert found.items() >= {**told, "user": "u", "dbname": "db"}.items()
+    assert found["options"] == "-c search_path=public,jobs -c timezone=UTC"
+
+
 @pytest.mark.parametrize("size", [10, MAX_REMEMBERED, 100_000])
 def test_what_is_shown_follows_every_change_whatever_its_size(api, engine, size: int) -> None:
     """Small ones are remembered, large ones made in a thread."""
@@ -90,6 +107,9 @@ def test_what_is_shown_follows_every_change_whatever_its_size(api, engine, size:
         before = api.get(url)
         assert before.json()["metadata"]["parameters"] == parameters
     assert api.put(f"{url}/yank", json={"reason": "wrong data"}).is_success
+    assert api.put("/v1/models/net/aliases/best", json={"version": "v1"}).is_success
+    assert api.get(url).json()["aliases"] == ["best"]
+    assert api.delete("/v1/models/net/aliases/best").is_success
     after = api.get(url)
     assert after.json()["yank_reason"] == "wrong data"
     assert after.headers["ETag"] != before.headers["ETag"]
