@@ -108,11 +108,12 @@ class Stage:
     def settle(self, size: int) -> None:
         """Leave nothing to pay for to what runs next, which may take ``size`` bytes of memory.
 
-        What earlier runs have yet to write is written, and free memory that the machine below has
-        taken back is fetched again, with room for buffers on top.
+        What earlier runs have yet to write is written. Memory that the machine below has taken
+        back is fetched again, with room for buffers on top, and caches that would have to give way
+        while it runs do so before.
         """
         os.sync()
-        room = 1024 * int(re.search(r"MemFree: +(\d+) kB", MEMORY.read_text())[1])
+        room = 1024 * int(re.search(r"MemAvailable: +(\d+) kB", MEMORY.read_text())[1])
         told = (sys.executable, str(TOUCH), str(min(size * 3 // 2 + 2**29, room * 3 // 4)))
         run([Command(told)], self.home)
 

@@ -21,6 +21,8 @@ CLIENTS = 100
 RAW_AT_ONCE = 8
 THROTTLED_AT = 16
 SIZE = 64 * MIB
+MACHINE = 40 * MIB
+"""Memory of one client."""
 VERSION = "v1"
 
 
@@ -149,7 +151,7 @@ def _edge_url(env: dict[str, str], version: str) -> str:
 
 def _herd(stage: Stage, env: dict[str, str], told: Sequence[str]) -> Herd:
     """Run all clients at once."""
-    stage.settle(CLIENTS * SIZE)
+    stage.settle(CLIENTS * (SIZE + MACHINE))
     machines = subprocess.Popen(
         (
             *(sys.executable, "-m", "benchmarks.clients.herd", *told),
