@@ -59,7 +59,7 @@ def _by_clients(
     stage: Stage, peer: AiModel, source: Path, count: int
 ) -> tuple[list[float], list[str], float]:
     size = str(source.stat().st_size)
-    stage.settle(AT_ONCE * source.stat().st_size)
+    stage.settle(AT_ONCE * SIZE)
     told = (str(count), str(AT_ONCE), MODEL, "hundred", str(stage.target("busy")), size)
     said = json.loads(
         run(

@@ -87,7 +87,7 @@ def _straight(stage: Stage, report: Report, source: Path) -> None:
     )
     stage.serve(origin.server)
     env = _registry(stage, folder / "registry", origin, {})
-    _push(stage, source, env)
+    _push(stage, source, env, VERSION)
     herd = _herd(stage, env, ("--model-id", MODEL, "--version", VERSION))
     counts = origin.counts()
     report.facts |= {
@@ -117,7 +117,7 @@ def _registry(
     return started.clients
 
 
-def _push(stage: Stage, source: Path, env: dict[str, str], version: str = VERSION) -> None:
+def _push(stage: Stage, source: Path, env: dict[str, str], version: str) -> None:
     told = ("push", str(source), "--model-id", MODEL, "--version", version, "--json")
     cache = str(stage.folder("herd-cache"))
     program = str(stage.own_bin / "ai-model")

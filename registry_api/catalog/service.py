@@ -18,7 +18,7 @@ from ai_model_format.wire import (
 from registry_api.access import Caller
 from registry_api.catalog import aliases, lists, queries, resolve
 from registry_api.catalog.lists import Condition
-from registry_api.catalog.missing import not_found
+from registry_api.catalog.missing import ask_version
 from registry_api.catalog.pages import (
     decode_numeric_page_token,
     decode_page_token,
@@ -26,7 +26,6 @@ from registry_api.catalog.pages import (
     version_page,
 )
 from registry_api.catalog.resolve import Shown
-from registry_api.db.questions import ask
 from registry_api.db.session import Driver, driver_of
 from registry_api.errors import ModelNotFound, PreconditionFailed
 from registry_api.events.queries import record
@@ -92,10 +91,7 @@ def show_version(driver: Driver, model_id: str, ref: str) -> tuple[bytes, str]:
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
     """
-    row = ask(driver, resolve.shown(model_id, ref))
-    if row is None:
-        raise not_found(driver, model_id, ref)
-    return shown_json(model_id, row)
+    return shown_json(model_id, ask_version(driver, resolve.shown, model_id, ref))
 
 
 def yank(
@@ -163,12 +159,11 @@ def shown_json(model_id: str, row: Shown) -> tuple[bytes, str]:
 
     Remembered for small versions: when many ask for one at once, making it is a fifth of the work.
     """
-    make = _shown_json if row.length <= MAX_REMEMBERED else _shown_json.__wrapped__
+    make = _remembered_json if row.length <= MAX_REMEMBERED else _make_json
     return make(model_id, row)
 
 
-@lru_cache(maxsize=4096)
-def _shown_json(model_id: str, row: Shown) -> tuple[bytes, str]:
+def _make_json(model_id: str, row: Shown) -> tuple[bytes, str]:
     info = VersionInfo(
         model_id=model_id,
         version=row.name,
@@ -188,3 +183,6 @@ def _shown_json(model_id: str, row: Shown) -> tuple[bytes, str]:
     )
     data = info.model_dump_json().encode()
     return data, f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+
+
+_remembered_json = lru_cache(maxsize=4096)(_make_json)

@@ -1,7 +1,7 @@
 """Questions that one row answers, and the event loop's own way to ask them.
 
 A thread that waits for Postgres takes the interpreter from the loop and gives it back several
-times a question, which costs more than Postgres and the rest of the request together.
+times a question, which costs as much as all else that the service does for it.
 """
 
 import asyncio

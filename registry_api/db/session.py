@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Engine, NullPool, create_engine, event
+from sqlalchemy import URL, Engine, NullPool, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import InvalidatePoolError, OperationalError
 from sqlalchemy.orm import Session
@@ -21,7 +21,7 @@ _CONNECT_ARGS = {"options": f"-c search_path={SEARCH_PATH} -c timezone=UTC"}
 def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
     """Return a pool of connections; connects when first used."""
     engine = create_engine(
-        make_url(database_url).set(drivername="postgresql+psycopg"),
+        _psycopg_url(database_url),
         pool_size=pool_size,
         max_overflow=pool_size,
         connect_args=_CONNECT_ARGS,
@@ -32,17 +32,23 @@ def open_engine(database_url: str, *, pool_size: int = 20) -> Engine:
 
 def open_unpooled_engine(database_url: str) -> Engine:
     """Return what opens a connection for each use, that closes after it."""
-    url = make_url(database_url).set(drivername="postgresql+psycopg")
     return create_engine(
-        url, poolclass=NullPool, isolation_level="AUTOCOMMIT", connect_args=_CONNECT_ARGS
+        _psycopg_url(database_url),
+        poolclass=NullPool,
+        isolation_level="AUTOCOMMIT",
+        connect_args=_CONNECT_ARGS,
     )
 
 
 def conninfo_of(database_url: str) -> str:
     """Return libpq's own words for what our engines connect to, for those without SQLAlchemy."""
-    url = make_url(database_url).set(drivername="postgresql+psycopg")
+    url = _psycopg_url(database_url)
     _, arguments = url.get_dialect()().create_connect_args(url)
     return make_conninfo(**{**arguments, **_CONNECT_ARGS})
+
+
+def _psycopg_url(database_url: str) -> URL:
+    return make_url(database_url).set(drivername="postgresql+psycopg")
 
 
 def _refuse_dead(connection: Any, *_: Any) -> None:

@@ -12,9 +12,7 @@ from ai_model_format.byte_range import ByteRange
 from ai_model_format.digest import Digest
 from ai_model_format.wire import FileLayout, LayoutInfo, ObjectSource
 from registry_api.catalog import queries, resolve
-from registry_api.catalog.missing import not_found
-from registry_api.catalog.resolve import StoredManifest
-from registry_api.db.questions import ask
+from registry_api.catalog.missing import ask_version, not_found
 from registry_api.db.session import Driver, driver_of
 from registry_api.db.tables import FileRow, VersionRow
 from registry_api.errors import FileNotFound
@@ -58,19 +56,6 @@ def find_version(session: Session, model_id: str, ref: str) -> VersionRow:
     return version
 
 
-def find_manifest(driver: Driver, model_id: str, ref: str) -> StoredManifest:
-    """Return which manifest a ref means.
-
-    Raises:
-        ModelNotFound: there is no such model.
-        VersionNotFound: it has no such version.
-    """
-    found = ask(driver, resolve.stored_manifest(model_id, ref))
-    if found is None:
-        raise not_found(driver, model_id, ref)
-    return found
-
-
 def layout(
     driver: Driver,
     parts: Parts,
@@ -86,9 +71,7 @@ def layout(
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
     """
-    row = ask(driver, resolve.placed(model_id, ref))
-    if row is None:
-        raise not_found(driver, model_id, ref)
+    row = ask_version(driver, resolve.placed, model_id, ref)
     ids = list(dict.fromkeys(object_id for _, runs in row.files for object_id, _, _ in runs))
     places = {object_id: index for index, object_id in enumerate(ids)}
     found = {object_id: (digest, size) for object_id, digest, size in row.objects}

@@ -2,8 +2,9 @@
 
 from ai_model_format.wire import Direction
 from registry_api.access import Caller
+from registry_api.catalog import resolve
+from registry_api.catalog.missing import ask_version
 from registry_api.db.session import Driver
-from registry_api.get.service import find_manifest
 from registry_api.lineage import queries
 
 
@@ -23,7 +24,7 @@ def show(
         ModelNotFound: there is no such model.
         VersionNotFound: it has no such version.
     """
-    version = find_manifest(driver, model_id, ref).name
+    version = ask_version(driver, resolve.stored_manifest, model_id, ref).name
     return queries.walk(
         driver, caller, model_id, version, direction=direction, depth=depth, max_nodes=max_nodes
     ).encode()

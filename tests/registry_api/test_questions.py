@@ -47,21 +47,20 @@ def test_no_row_is_none(database: str) -> None:
 def test_an_answer_nobody_waits_for_is_nobody_elses(database: str) -> None:
     """Its connection goes, its turn is free again."""
 
-    async def ask() -> tuple[list[int], list[int]]:
+    async def ask() -> list[int]:
         reader = LoopReader(database, connections=1)
-        first = await reader.ask(PID)
+        pids = [await reader.ask(PID)]
         left = asyncio.create_task(reader.ask(PAUSE))
         await asyncio.sleep(0.3)
         left.cancel()
         with suppress(asyncio.CancelledError):
             await left
-        second = await asyncio.wait_for(reader.ask(PID), 10)
-        third = await reader.ask(PID)
+        pids += [await asyncio.wait_for(reader.ask(PID), 10), await reader.ask(PID)]
         await reader.close()
-        return [first], [second, third]
+        return pids
 
-    [left], [second, third] = asyncio.run(ask())
-    assert left != second == third
+    first, second, third = asyncio.run(ask())
+    assert first != second == third
 
 
 def test_no_more_connections_than_allowed_however_many_ask(database: str) -> None:
