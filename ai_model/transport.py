@@ -8,6 +8,7 @@ from httpx's ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``. Redirects and retries are l
 """
 
 import http.client
+import io
 import ssl
 import threading
 import time
@@ -32,11 +33,7 @@ from urllib3.response import BaseHTTPResponse
 from ai_model.errors import NetworkError, UntrustedCertificate
 
 FILL_S = 0.1
-"""How long a buffer is filled, looked at every ``_STEP``: on a slow network it is handed over with
-what is there.
-"""
-_STEP = 128 * 1024
-"""Bytes asked of the connection at once; what came of them before it broke is lost."""
+"""How long a buffer is filled: on a slow network it is handed over with what is there."""
 ReadInto = Callable[[memoryview], int]
 _READ_INTO = "ai_model.read_into"
 
@@ -144,6 +141,9 @@ class _Body(httpx.SyncByteStream):
         self._request = request
         self._raw = cast("http.client.HTTPResponse", cast("Any", answer)._fp)
         self._failure: Exception | None = None
+        received = cast("Any", self._raw)
+        if received.fp is not None and not received.chunked:  # of a chunk, all is read at once
+            received.fp = _OneReceive(received.fp)
 
     def __iter__(self) -> Iterator[bytes]:
         with _in_httpx_words(self._request):
@@ -157,24 +157,38 @@ class _Body(httpx.SyncByteStream):
         if self._failure is not None:
             raise self._failure
         filled, until_s = 0, time.monotonic() + FILL_S
-        while filled < len(buffer) and time.monotonic() < until_s:
+        while True:
             try:
                 # urllib3's own readinto reads into bytes first and copies
-                count = self._raw.readinto(buffer[filled : filled + _STEP])
+                count = self._raw.readinto(buffer[filled:])
             except Exception as failure:
                 if not filled:
                     raise
                 self._failure = failure
-                break
-            if not count:
-                break
+                return filled
             filled += count
-        return filled
+            if not count or filled == len(buffer) or time.monotonic() >= until_s:
+                return filled
 
     def close(self) -> None:
         if not self._raw.isclosed():  # bytes are left on the wire: nobody may reuse it
             self._answer.close()
         self._answer.release_conn()
+
+
+class _OneReceive:
+    """What a connection sends, where ``readinto`` brings what one receive does.
+
+    The buffered reader's own waits until all that was asked for is there: more system calls, and
+    what came before the connection broke is lost.
+    """
+
+    def __init__(self, received: io.BufferedReader) -> None:
+        self._received = received
+        self.readinto = received.readinto1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._received, name)
 
 
 def _trust(ca_file: str | None) -> ssl.SSLContext:
