@@ -2,14 +2,16 @@
 
 import json
 import statistics
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.core.processes import Command, CommandFailed, run
 from benchmarks.core.report import MIB, Report, at_most
-from benchmarks.core.stage import Stage
+from benchmarks.core.stage import ROOT, Stage
 from benchmarks.peers.ours import MODEL, AiModel
+from benchmarks.peers.raw import RawSocket
 from benchmarks.work.contest import engaged
 
 AT_ONCE = 20
@@ -29,6 +31,7 @@ def measure(stage: Stage) -> Report:
     peer.stock(source, "hundred")
     seconds, failures, elapsed_s = _by_clients(stage, peer, source, count)
     commands, broken = _by_commands(stage, peer, min(count, 5 * AT_ONCE))
+    raw = _by_raw_sockets(stage, source, min(count, 5 * AT_ONCE))
     report.facts = {
         "median s": statistics.median(seconds),
         "95th percentile s": percentile(seconds, 95),
@@ -39,6 +42,7 @@ def measure(stage: Stage) -> Report:
         "first failure": next(iter(failures), "-"),
         "each a new process: 95th percentile s": percentile(commands, 95),
         "each a new process: failures": broken,
+        "raw sockets that hash, 95th percentile s": percentile(raw, 95),
     }
     report.bars = [
         at_most(
@@ -89,3 +93,17 @@ def _by_commands(stage: Stage, peer: AiModel, count: int) -> tuple[list[float], 
         done = list(pool.map(one, range(count)))
     stage.target("busy")
     return [seconds for seconds, _ in done], sum(not ok for _, ok in done)
+
+
+def _by_raw_sockets(stage: Stage, source: Path, count: int) -> list[float]:
+    """Return what the least that fetches and hashes takes: the machine's own limit."""
+    url = RawSocket(stage, stage.store).signed(source)
+    told = ("--url", url, "--size", str(source.stat().st_size), "--at-once", str(AT_ONCE))
+    folder = ("--clients", str(count), "--folder", str(stage.target("busy")))
+    stage.settle(AT_ONCE * SIZE)
+    said = run(
+        [Command((sys.executable, "-m", "benchmarks.clients.herd", *told, *folder), cwd=ROOT)],
+        stage.home,
+    )
+    lines = said.output.splitlines()[1:]  # the first says that all are ready
+    return [answer["seconds"] for answer in map(json.loads, lines) if not answer["error"]]
