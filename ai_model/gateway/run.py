@@ -121,7 +121,7 @@ class Gateway:
             str(self._envoy),
             *("--config-path", str(config)),
             *("--admin-address-path", str(admin)),
-            "--use-dynamic-base-id",
+            "--disable-hot-restart",
             *("--log-level", "warning"),
             *("--drain-time-s", str(DRAIN_S)),
             *("--drain-strategy", "immediate"),

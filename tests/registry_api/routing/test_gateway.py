@@ -4,6 +4,7 @@ import math
 import random
 import time
 from collections import Counter
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -29,6 +30,14 @@ def test_five_percent_takes_effect_and_nothing_is_lost(served: Served) -> None:
     assert "v2.3 95%, v2.4 5%" in done.stdout
     assert "holds at 1 of 1 gateway" in done.stdout
     assert load.lost == {}
+
+
+def test_gateways_leave_nothing_in_shared_memory(served: Served) -> None:
+    """Envoy keeps a file there for hot restarts, which it does not take away."""
+    assert served.stack.traffic().gateways()
+    began = Path("/proc/self").stat().st_ctime
+    shared = Path("/dev/shm").glob("envoy_shared_memory_*")
+    assert [path.name for path in shared if path.stat().st_mtime > began] == []
 
 
 def test_a_dry_run_changes_nothing(served: Served) -> None:
