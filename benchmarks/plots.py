@@ -25,7 +25,9 @@ so that a disk's writeback is not what is measured, and memory that a run may ta
 it, since a virtual machine's host may have taken it back. All use one SeaweedFS, whose share of the
 processors stands under "server CPU s"; hf-xet alone reads and writes a local folder. Ours verifies
 every byte against the manifest and lands files atomically; what a peer does not do stands in its
-row. The bars are what this project wants to reach; those that it misses stand here as well.
+row. The raw socket is a script that fetches and hashes and does nothing else: about what a machine
+allows at most, so its ratio to each peer stands among the facts. The bars are what this project
+wants to reach; those that it misses stand here as well.
 """
 RUN = """
 ## {command}

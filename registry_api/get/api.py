@@ -12,6 +12,7 @@ from ai_model_format.manifest import MEDIA_TYPE
 from ai_model_format.wire import DigestText, FilePath, LayoutInfo, ModelId, Ref
 from registry_api.catalog import resolve
 from registry_api.get import service
+from registry_api.get.bodies import Made
 from registry_api.get.ranges import tag_matches
 from registry_api.get.streams import accepts_gzip, answer_bytes, gzipped
 from registry_api.parts import Parts
@@ -61,20 +62,17 @@ async def get_manifest(
         return Response(status_code=304, headers=headers)
     packed = size >= PACKED_FROM and accepts_gzip(request)
     headers |= {"Content-Encoding": "gzip"} if packed else {"Content-Length": str(size)}
-    body = parts.manifests.get((digest, packed))
-    if body is None:
-        if size > AT_ONCE:
-            stored = parts.store.read(digest, 0, size)
-            pieces = gzipped(stored) if packed else stored
-            return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
-        made, is_right = await run_in_threadpool(_body, parts, digest, size, packed)
-        if is_right:
-            parts.manifests.keep((digest, packed), made)
-        body = made
+    if size > AT_ONCE:
+        stored = parts.store.read(digest, 0, size)
+        pieces = gzipped(stored) if packed else stored
+        return StreamingResponse(pieces, headers=headers, media_type=MEDIA_TYPE)
+    body = await parts.manifests.ask(
+        (digest, packed), lambda: run_in_threadpool(_body, parts, digest, size, packed)
+    )
     return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
 
-def _body(parts: Parts, digest: Digest, size: int, packed: bool) -> tuple[bytes, bool]:
+def _body(parts: Parts, digest: Digest, size: int, packed: bool) -> Made:
     """Return a manifest as it is sent, and whether it is what its digest says."""
     data = b"".join(parts.store.read(digest, 0, size))
     return b"".join(gzipped(iter((data,)))) if packed else data, digest_of(data) == digest

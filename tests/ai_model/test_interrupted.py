@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -224,3 +224,30 @@ def test_a_disk_that_fills_up_meanwhile(registry_server, new_client, weights, mo
     hog.unlink()
     client.get(model_id, "v1", output=small_disk / "out")
     assert (small_disk / "out" / weights.name).read_bytes() == weights.read_bytes()
+
+
+@pytest.mark.parametrize("filled_at", ["reuse", "fetch"])
+def test_a_disk_that_fills_up_while_pieces_are_copied_and_fetched(
+    filled_at, registry_server, new_client, weights, model_id, small_disk, tmp_path
+):
+    client, hog = new_client(registry_server), small_disk / "other"
+    client.push(weights, model_id, "v1")
+    client.get(model_id, "v1", output=tmp_path / "v1")
+    with weights.open("r+b") as file:  # the second half is another
+        file.seek(weights.stat().st_size // 2)
+        file.write(random.Random(model_id).randbytes(weights.stat().st_size // 2))
+    client.push(weights, model_id, "v2")
+
+    def fill(progress):
+        if progress.phase == filled_at and not hog.exists():
+            with hog.open("wb", buffering=0) as file, suppress(OSError):
+                while file.write(bytes(MIB)):
+                    pass
+
+    with pytest.raises(DiskFull):
+        client.get(model_id, "v2", output=small_disk / "out", on_progress=fill)
+    assert not (small_disk / "out" / weights.name).exists()
+    hog.unlink()
+    again = client.get(model_id, "v2", output=small_disk / "out")
+    assert (small_disk / "out" / weights.name).read_bytes() == weights.read_bytes()
+    assert 0 < again.bytes_fetched < weights.stat().st_size
