@@ -137,9 +137,10 @@ def plan_requests(
 
     Neighbours are joined across gaps, so that in all at most 1% and 16 KiB more are received
     than is written: what is wanted in several places is received once, which pays for gaps too.
-    A store spends less on few large requests, so they grow with what is wanted, but leave eight
-    to a connection: more connections may open meanwhile. Those at the end are half of a
-    connection's share of what is left then, so that none is left alone with much.
+    A store spends less on few large requests, and so does the client, so they grow with what is
+    wanted: a little is two to a connection, much is eight, as more connections may open meanwhile.
+    Those at the end are half of a connection's share of what is left then, so that none is left
+    alone with much.
 
     Raises:
         LayoutDoesNotFit: the layout lacks a file.
@@ -153,7 +154,7 @@ def plan_requests(
     written = bytes_placed(pieces)
     budget = written - total + written // 100 + 16 * 1024
     gap = widest_gap(by_object.values(), budget=budget)
-    last = _between(SMALLEST_REQUEST, total // (4 * connections), LAST_REQUEST)
+    last = _between(SMALLEST_REQUEST, total // (2 * connections), LAST_REQUEST)
     first = _between(last, total // (8 * connections), LARGEST_REQUEST)
 
     def share(left: int) -> int:
