@@ -96,7 +96,11 @@ def _by_commands(stage: Stage, peer: AiModel, count: int) -> tuple[list[float], 
 
 
 def _by_raw_sockets(stage: Stage, source: Path, count: int) -> list[float]:
-    """Return what the least that fetches and hashes takes: the machine's own limit."""
+    """Return what the least that fetches and hashes takes: the machine's own limit.
+
+    Raises:
+        RuntimeError: one failed, so the figures would be of others.
+    """
     url = RawSocket(stage, stage.store).signed(source)
     told = ("--url", url, "--size", str(source.stat().st_size), "--at-once", str(AT_ONCE))
     folder = ("--clients", str(count), "--folder", str(stage.target("busy")))
@@ -105,5 +109,8 @@ def _by_raw_sockets(stage: Stage, source: Path, count: int) -> list[float]:
         [Command((sys.executable, "-m", "benchmarks.clients.herd", *told, *folder), cwd=ROOT)],
         stage.home,
     )
-    lines = said.output.splitlines()[1:]  # the first says that all are ready
-    return [answer["seconds"] for answer in map(json.loads, lines) if not answer["error"]]
+    answers = [json.loads(line) for line in said.output.splitlines()[1:]]  # the first: ready
+    errors = [answer["error"] for answer in answers if answer["error"]]
+    if errors or len(answers) < count:
+        raise RuntimeError(next(iter(errors), "a client said nothing"))
+    return [answer["seconds"] for answer in answers]

@@ -48,7 +48,6 @@ def _measure(stage: Stage, store: Store, report: Report) -> Report:
     source = stage.model("v1")
     report.work_bytes = source.stat().st_size
     how = "full get over TLS" if store.ca else "full get"
-    seated: dict[str, list[Outcome]] = {AiModel.name: [], RawSocket.name: []}
     for peers in SITTINGS:
         kinds = [kind for kind in peers if kind.can_tls or not store.ca]
         if not kinds:
@@ -58,9 +57,7 @@ def _measure(stage: Stage, store: Store, report: Report) -> Report:
         report.outcomes += outcomes.values()
         report.bars += _bars(outcomes, how)
         report.facts |= _ceilings(outcomes)
-        for name, before in seated.items():
-            before.append(outcomes[name])
-    ours, raw = (_of_all_sittings(outcomes) for outcomes in seated.values())
+    ours, raw = (_of_all_sittings(kind.name, report.outcomes) for kind in (AiModel, RawSocket))
     report.bars.append(slower(f"{how}, all sittings", ours, raw, at_least=0.8))
     return report
 
@@ -81,10 +78,11 @@ def _bars(outcomes: dict[str, Outcome], how: str) -> list[Bar]:
     ]
 
 
-def _of_all_sittings(outcomes: list[Outcome]) -> Outcome:
+def _of_all_sittings(name: str, outcomes: list[Outcome]) -> Outcome:
     """Number what one contender did in each sitting, and return it as one."""
-    whole = Outcome(outcomes[0].name, problem=next((o.problem for o in outcomes if o.problem), ""))
-    for number, outcome in enumerate(outcomes, 1):
+    own = [outcome for outcome in outcomes if outcome.name == name]
+    whole = Outcome(name, problem=next((outcome.problem for outcome in own if outcome.problem), ""))
+    for number, outcome in enumerate(own, 1):
         whole.runs += outcome.runs
         outcome.name += f", sitting {number}"
     return whole

@@ -70,6 +70,12 @@ def read_or_none(response: httpx.Response, buffer: memoryview) -> int | None:
         return None
 
 
+def read_to_the_end(response: httpx.Response) -> list[int]:
+    """Return how many bytes each read brought into a buffer of 1 MiB."""
+    buffer = memoryview(bytearray(MIB))
+    return list(iter(lambda: read_into(response, buffer), 0))
+
+
 def test_what_came_before_a_reset_is_handed_over_first():
     content = bytes(range(256)) * 1200
 
@@ -106,10 +112,7 @@ def test_a_slow_body_is_handed_over_with_what_is_there():
             time.sleep(FILL_S * 0.6)
 
     with serving(answer) as url, streamed(url) as response:
-        buffer = memoryview(bytearray(MIB))
-        counts = []
-        while count := read_into(response, buffer):
-            counts.append(count)
+        counts = read_to_the_end(response)
     assert sum(counts) == MIB
     assert counts[0] < MIB
 
@@ -122,10 +125,7 @@ def test_a_process_that_waits_for_its_turn_does_not_take_the_body_for_ended(monk
         connection.sendall(HEAD % MIB + bytes(MIB))
 
     with serving(answer) as url, streamed(url) as response:
-        buffer = memoryview(bytearray(MIB))
-        counts = []
-        while count := read_into(response, buffer):
-            counts.append(count)
+        counts = read_to_the_end(response)
     assert sum(counts) == MIB
 
 
@@ -138,10 +138,7 @@ def test_a_body_in_chunks_is_put_together():
         connection.sendall(b"0\r\n\r\n")
 
     with serving(answer) as url, streamed(url) as response:
-        buffer = memoryview(bytearray(MIB))
-        counts = []
-        while count := read_into(response, buffer):
-            counts.append(count)
+        counts = read_to_the_end(response)
     assert sum(counts) == 170_001
 
 
